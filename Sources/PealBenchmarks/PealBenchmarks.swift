@@ -1,0 +1,4 @@
+@main
+struct PealBenchmarks {
+    static func main() {}
+}

@@ -1,0 +1,4 @@
+@main
+struct Peal {
+    static func main() {}
+}
