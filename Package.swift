@@ -43,7 +43,9 @@ let package = Package(
         target("PushCore"),
         target("Telemetry", ["PushCore"]),
         .target(
-            name: "SQLText", dependencies: ["PushCore"], path: "sql",
+            name: "SQLText",
+            dependencies: ["PushCore"],
+            path: "sql",
             resources: [.embedInCode("migrations"), .embedInCode("queries")],
             swiftSettings: strict
         ),
@@ -65,7 +67,9 @@ let package = Package(
             ]
         ),
         .executableTarget(
-            name: "peal", dependencies: ["PealRuntime", "ProviderSimulator", "PushCore"], swiftSettings: strict
+            name: "peal",
+            dependencies: ["PealRuntime", "ProviderSimulator", "PushCore"],
+            swiftSettings: strict
         ),
 
         // The provider double, and the measurements.
