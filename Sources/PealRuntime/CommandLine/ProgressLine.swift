@@ -1,0 +1,118 @@
+/// Progress on standard error: one line that redraws itself on a terminal, a plain line now and then when piped.
+package struct ProgressLine {
+    /// What one update says.
+    package struct Update: Sendable {
+        /// How much is done, in whatever unit the rate shall have.
+        package var done: Int
+        /// How much there is, or nil when nobody knows yet.
+        package var total: Int?
+        /// Words after the figures, such as outcomes by kind.
+        package var note: String
+
+        package init(done: Int, total: Int?, note: String = "") {
+            self.done = done
+            self.total = total
+            self.note = note
+        }
+    }
+
+    private let label: String
+    private let unit: String
+    private let isTerminal: Bool
+    private let interval: Duration
+    private let write: (String) -> Void
+    private let start: ContinuousClock.Instant
+    private var lastShown: ContinuousClock.Instant?
+    private var lastText = ""
+
+    /// Progress of something that begins now. Redraws ten times a second on a terminal, else prints every two seconds.
+    package init(
+        _ label: String,
+        unit: String,
+        now: ContinuousClock.Instant = .now,
+        isTerminal: Bool = StandardOutput.errorIsTerminal,
+        write: @escaping (String) -> Void = StandardOutput.errorText
+    ) {
+        self.label = label
+        self.unit = unit
+        self.isTerminal = isTerminal
+        self.interval = isTerminal ? .milliseconds(100) : .seconds(2)
+        self.write = write
+        self.start = now
+    }
+
+    /// Shows the update if it is time to.
+    package mutating func show(_ update: Update, now: ContinuousClock.Instant = .now) {
+        let due = lastShown.map { now - $0 >= interval } ?? true
+        if due { draw(update, now: now) }
+    }
+
+    /// Shows the last update in any case, and leaves the line.
+    package mutating func finish(_ update: Update, now: ContinuousClock.Instant = .now) {
+        draw(update, now: now)
+        if isTerminal { write("\n") }
+    }
+
+    /// Removes the line from a terminal, so that other text can stand there.
+    package mutating func clear() {
+        if isTerminal, lastShown != nil { write("\r\u{1B}[K") }
+    }
+
+    private mutating func draw(_ update: Update, now: ContinuousClock.Instant) {
+        let text = describe(update, elapsed: now - start)
+        if isTerminal {
+            write("\r\u{1B}[K\(text)")
+        } else if text != lastText {
+            write(text + "\n")
+        }
+        lastShown = now
+        lastText = text
+    }
+
+    private func describe(_ update: Update, elapsed: Duration) -> String {
+        let seconds = elapsed / .seconds(1)
+        let rate = seconds > 0 ? Double(update.done) / seconds : 0
+        var text = label
+        if let total = update.total {
+            let share = total == 0 ? 1 : min(1, Double(update.done) / Double(total))
+            if isTerminal { text += " \(Self.bar(share))" }
+            text += " \(Int(share * 100))% \(Digits.grouped(update.done)) of \(Digits.grouped(total)) \(unit)"
+        } else {
+            text += " \(Digits.grouped(update.done)) \(unit)"
+        }
+        text += ", \(Digits.grouped(Int(rate)))/s"
+        if let total = update.total, update.done < total, rate > 0 {
+            text += ", \(Digits.duration(Double(total - update.done) / rate)) left"
+        }
+        return update.note.isEmpty ? text : "\(text), \(update.note)"
+    }
+
+    private static func bar(_ share: Double) -> String {
+        let width = 24
+        let filled = Int(share * Double(width))
+        return "[" + String(repeating: "#", count: filled) + String(repeating: "-", count: width - filled) + "]"
+    }
+}
+
+/// Numbers for people.
+package enum Digits {
+    /// `1234567` as `1,234,567`.
+    package static func grouped(_ number: Int) -> String {
+        let digits = String(number.magnitude)
+        var result = ""
+        for (index, digit) in digits.enumerated() {
+            if index > 0, (digits.count - index) % 3 == 0 { result.append(",") }
+            result.append(digit)
+        }
+        return number < 0 ? "-\(result)" : result
+    }
+
+    /// Seconds as `1.4s`, `42s`, `3m 20s` or `2h 5m`.
+    package static func duration(_ seconds: Double) -> String {
+        if seconds < 10 { return "\((seconds * 10).rounded() / 10)s" }
+        let whole = Int(min(seconds.rounded(), 1e9))
+        if whole < 60 { return "\(whole)s" }
+        if whole < 3600 { return "\(whole / 60)m \(whole % 60)s" }
+        return "\(whole / 3600)h \(whole % 3600 / 60)m"
+    }
+}

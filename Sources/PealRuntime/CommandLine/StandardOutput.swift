@@ -1,0 +1,51 @@
+import Glibc
+
+/// The standard streams of a command: output for what was asked, error for everything else.
+package enum StandardOutput {
+    /// Writes to standard output. Throws status 141 when the reader has closed it, so that `peal … | head` ends quietly.
+    package static func write(_ text: String) throws(CommandError) {
+        let bytes = Array(text.utf8)
+        try write(bytes[...])
+    }
+
+    /// Writes text and a newline to standard output.
+    package static func line(_ text: String) throws(CommandError) {
+        try write(text + "\n")
+    }
+
+    /// Writes text and a newline to standard error. What cannot be written there is lost: there is nowhere else to say so.
+    package static func error(_ text: String) {
+        errorText(text + "\n")
+    }
+
+    /// Writes text to standard error as it is, for progress that redraws its line.
+    package static func errorText(_ text: String) {
+        var rest = Array(text.utf8)[...]
+        while !rest.isEmpty {
+            let written = unsafe rest.withUnsafeBytes { unsafe Glibc.write(STDERR_FILENO, $0.baseAddress, $0.count) }
+            if written < 0, errno != EINTR { return }
+            rest = rest.dropFirst(max(0, written))
+        }
+    }
+
+    /// Whether standard output is a terminal.
+    package static var isTerminal: Bool { isatty(STDOUT_FILENO) == 1 }
+
+    /// Whether standard error is a terminal: progress is drawn there.
+    package static var errorIsTerminal: Bool { isatty(STDERR_FILENO) == 1 }
+
+    private static func write(_ bytes: ArraySlice<UInt8>) throws(CommandError) {
+        var rest = bytes
+        while !rest.isEmpty {
+            let written = unsafe rest.withUnsafeBytes { unsafe Glibc.write(STDOUT_FILENO, $0.baseAddress, $0.count) }
+            if written >= 0 {
+                rest = rest.dropFirst(written)
+            } else if errno == EPIPE {
+                throw CommandError(.outputClosed, "")
+            } else if errno != EINTR {
+                let reason = unsafe String(cString: strerror(errno))
+                throw CommandError(.failure, "cannot write: \(reason)", at: "standard output")
+            }
+        }
+    }
+}

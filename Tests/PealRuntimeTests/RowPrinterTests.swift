@@ -1,0 +1,96 @@
+import PealRuntime
+import Synchronization
+import Testing
+
+@Suite struct RowPrinterTests {
+    private func printed(_ format: RowPrinter.Format, _ pages: [[[Cell]]]) throws -> String {
+        let text = Mutex("")
+        var printer = RowPrinter(columns: ["id", "name", "count"], format: format) { part in
+            text.withLock { $0 += part }
+        }
+        for page in pages { try printer.print(page) }
+        return text.withLock { $0 }
+    }
+
+    @Test func `a table is aligned, numbers to the right`() throws {
+        let text = try printed(.table, [[["a", "short", 7], ["bcd", "a longer name", 1234]]])
+        #expect(
+            text == """
+                ID   NAME           COUNT
+                a    short              7
+                bcd  a longer name   1234
+
+                """
+        )
+    }
+
+    @Test func `a table keeps control characters away from the terminal`() throws {
+        let text = try printed(.table, [[["a", "two\nlines\u{1B}[31m", .null]]])
+        #expect(text.contains("two lines [31m"))
+    }
+
+    @Test func `csv quotes what needs quoting, and has one header over all pages`() throws {
+        let text = try printed(.csv, [[["a", "x,\"y\"\nz", 1]], [["b", .null, 2]]])
+        #expect(text == "id,name,count\na,\"x,\"\"y\"\"\nz\",1\nb,,2\n")
+    }
+
+    @Test func `json lines keep types and escape control characters`() throws {
+        let text = try printed(.jsonl, [[["a", "q\"\u{1}", 1], [.null, .json("{\"k\":1}"), .boolean(true)]]])
+        #expect(
+            text == """
+                {"id":"a","name":"q\\"\\u0001","count":1}
+                {"id":null,"name":{"k":1},"count":true}
+
+                """
+        )
+    }
+
+    @Test func `an empty table still has its header`() throws {
+        #expect(try printed(.table, [[]]) == "ID  NAME  COUNT\n")
+        #expect(try printed(.jsonl, [[]]) == "")
+    }
+}
+
+@Suite struct ProgressLineTests {
+    @Test func `a pipe gets plain lines, not more often than every two seconds`() {
+        let text = Mutex("")
+        let start = ContinuousClock.now
+        var progress = ProgressLine("Importing", unit: "rows", now: start, isTerminal: false) { part in
+            text.withLock { $0 += part }
+        }
+        progress.show(.init(done: 0, total: 1000), now: start)
+        progress.show(.init(done: 100, total: 1000), now: start + .seconds(1))
+        progress.show(.init(done: 500, total: 1000, note: "2 refused"), now: start + .seconds(2))
+        progress.finish(.init(done: 1000, total: 1000), now: start + .seconds(3))
+        #expect(
+            text.withLock { $0 } == """
+                Importing 0% 0 of 1,000 rows, 0/s
+                Importing 50% 500 of 1,000 rows, 250/s, 2.0s left, 2 refused
+                Importing 100% 1,000 of 1,000 rows, 333/s
+
+                """
+        )
+    }
+
+    @Test func `a terminal gets a bar that redraws itself`() {
+        let text = Mutex("")
+        let start = ContinuousClock.now
+        var progress = ProgressLine("Sending", unit: "recipients", now: start, isTerminal: true) { part in
+            text.withLock { $0 += part }
+        }
+        progress.show(.init(done: 1, total: 2), now: start + .seconds(1))
+        #expect(
+            text.withLock { $0 } == "\r\u{1B}[KSending [############------------] 50% 1 of 2 recipients, 1/s, 1.0s left"
+        )
+    }
+
+    @Test(arguments: [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567"), (-4321, "-4,321")])
+    func `numbers are grouped`(number: Int, text: String) {
+        #expect(Digits.grouped(number) == text)
+    }
+
+    @Test(arguments: [(1.44, "1.4s"), (42.2, "42s"), (200.0, "3m 20s"), (7500.0, "2h 5m")])
+    func `durations are short`(seconds: Double, text: String) {
+        #expect(Digits.duration(seconds) == text)
+    }
+}
