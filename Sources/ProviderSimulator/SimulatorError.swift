@@ -28,7 +28,7 @@ package struct SimulatorError: Error, Sendable, CustomStringConvertible {
 /// The text of an `errno` value.
 func systemErrorText(_ number: Int32) -> String {
     unsafe withUnsafeTemporaryAllocation(of: CChar.self, capacity: 128) { buffer in
-        guard let base = unsafe buffer.baseAddress, unsafe strerror_r(number, base, buffer.count) == 0 else {
+        guard let base = buffer.baseAddress, unsafe strerror_r(number, base, buffer.count) == 0 else {
             return "error \(number)"
         }
         return unsafe String(cString: base)
