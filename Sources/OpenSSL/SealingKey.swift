@@ -1,4 +1,5 @@
 internal import COpenSSL
+internal import PushCore
 
 /// The master key: seals secrets with AES-256-GCM so that they can rest in the database.
 ///
@@ -31,9 +32,20 @@ package final class SealingKey: @unchecked Sendable {
             unsafe (key + index).initialize(to: bytes[index])
         }
         identifierBytes = Array(sha256(bytes).prefix(4))
-        identifier = identifierBytes.map { byte in
-            String(byte >> 4, radix: 16) + String(byte & 15, radix: 16)
-        }.joined()
+        identifier = Hex.encode(identifierBytes)
+    }
+
+    /// Takes the key as people write it: 64 hex digits, or base64 (either alphabet) of 32 bytes; white space around it is ignored.
+    ///
+    /// - Throws: `OpenSSLError` (`unusableKey`) for anything else; the message does not repeat the text.
+    package convenience init(text: String) throws(OpenSSLError) {
+        let trimmed = text.filter { !$0.isWhitespace }
+        let bytes = trimmed.utf8.count == 64 ? Hex.decode(trimmed) : nil
+        guard let key = bytes ?? Base64URL.decodeStandard(trimmed) ?? Base64URL.decode(trimmed) else {
+            let advice = "make one with: openssl rand -hex 32"
+            throw OpenSSLError(.unusableKey, "The master key must be 64 hex digits or base64 of 32 bytes; \(advice)")
+        }
+        try self.init(bytes: key)
     }
 
     deinit {
@@ -74,7 +86,7 @@ package final class SealingKey: @unchecked Sendable {
             throw OpenSSLError(.sealBroken, "This is no sealed value (\(sealed.count) bytes)")
         }
         guard sealed[1..<5].elementsEqual(identifierBytes) else {
-            let sealer = sealed[1..<5].map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
+            let sealer = Hex.encode(sealed[1..<5])
             throw OpenSSLError(
                 .wrongSealingKey,
                 "The value was sealed with master key \(sealer), but PEAL_MASTER_KEY is \(identifier). Set the former key."

@@ -34,12 +34,7 @@ package struct ServerIdentity: Sendable {
                 == 1,
             unsafe X509_set_issuer_name(certificate, name) == 1
         else { throw .fromQueue(.libraryFailed, "The certificate could not be filled in") }
-        let names = hosts.map { host in
-            (unsafe a2i_IPADDRESS(host)).map { address in
-                unsafe ASN1_OCTET_STRING_free(address)
-                return "IP:\(host)"
-            } ?? "DNS:\(host)"
-        }
+        let names = hosts.map { (ServerIdentity.isAddress($0) ? "IP:" : "DNS:") + $0 }
         OpenSSLError.clearQueue()
         try unsafe ServerIdentity.addExtension(NID_subject_alt_name, names.joined(separator: ","), to: certificate)
         try unsafe ServerIdentity.addExtension(NID_basic_constraints, "critical,CA:TRUE", to: certificate)
@@ -47,6 +42,12 @@ package struct ServerIdentity: Sendable {
             throw .fromQueue(.libraryFailed, "The certificate could not be signed")
         }
         certificatePEM = try unsafe PEMWriter.text { bio in unsafe PEM_write_bio_X509(bio, certificate) }
+    }
+
+    private static func isAddress(_ host: String) -> Bool {
+        guard let address = unsafe a2i_IPADDRESS(host) else { return false }
+        unsafe ASN1_OCTET_STRING_free(address)
+        return true
     }
 
     private static func addExtension(_ id: Int32, _ value: String, to certificate: OpaquePointer) throws(OpenSSLError) {
