@@ -6,7 +6,7 @@ struct Peal {
     static func main() async {
         let status = await CommandRunner.run(
             root: root,
-            version: "0.1.0",
+            version: Version.current,
             words: Array(CommandLine.arguments.dropFirst())
         )
         exit(status.rawValue)

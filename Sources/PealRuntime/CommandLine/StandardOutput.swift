@@ -43,7 +43,7 @@ package enum StandardOutput {
             } else if errno == EPIPE {
                 throw CommandError(.outputClosed, "")
             } else if errno != EINTR {
-                let reason = unsafe String(cString: strerror(errno))
+                let reason = SystemError.text(errno)
                 throw CommandError(.failure, "cannot write: \(reason)", at: "standard output")
             }
         }
