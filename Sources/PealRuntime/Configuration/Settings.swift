@@ -1,3 +1,5 @@
+package import OpenSSL
+
 /// What the environment says: the database, the master key, the trusted certificates.
 package struct Settings: Sendable {
     /// `PEAL_DATABASE_URL`, a libpq connection string or URI; may lead through PgBouncer.
@@ -57,7 +59,7 @@ package struct Settings: Sendable {
     }
 
     /// The master key, or nil when none is configured. Throws when it is configured and unusable.
-    package func masterKey() throws(CommandError) -> MasterKey? {
+    package func masterKey() throws(CommandError) -> SealingKey? {
         switch (masterKeyText, masterKeyFile) {
         case (nil, nil): return nil
         case (.some, .some):
@@ -66,15 +68,15 @@ package struct Settings: Sendable {
                 "both PEAL_MASTER_KEY and PEAL_MASTER_KEY_FILE are set",
                 advice: "unset one of them"
             )
-        case (.some(let text), nil): return try MasterKey(text: text, source: "PEAL_MASTER_KEY")
+        case (.some(let text), nil): return try Self.key(text, source: "PEAL_MASTER_KEY")
         case (nil, .some(let path)):
             let text = String(decoding: try FileContents.read(path, limitBytes: 4096), as: UTF8.self)
-            return try MasterKey(text: text, source: "PEAL_MASTER_KEY_FILE, \(path)")
+            return try Self.key(text, source: "PEAL_MASTER_KEY_FILE, \(path)")
         }
     }
 
     /// The master key, or status 4 with how to make one.
-    package func requireMasterKey() throws(CommandError) -> MasterKey {
+    package func requireMasterKey() throws(CommandError) -> SealingKey {
         guard let key = try masterKey() else {
             throw CommandError(
                 .refused,
@@ -84,5 +86,13 @@ package struct Settings: Sendable {
             )
         }
         return key
+    }
+
+    private static func key(_ text: String, source: String) throws(CommandError) -> SealingKey {
+        do {
+            return try SealingKey(text: text)
+        } catch {
+            throw CommandError(.refused, error.message, at: source)
+        }
     }
 }
