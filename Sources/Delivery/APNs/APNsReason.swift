@@ -1,0 +1,62 @@
+import PushCore
+
+/// One row per reason that APNs documents or was seen to give.
+struct APNsReason: Sendable {
+    /// What follows from a reason.
+    enum Effect: Sendable {
+        case dead(DeadToken.Certainty)
+        case deadSinceTimestamp
+        case payload
+        case credential(replacesConnection: Bool)
+        case refresh(replacesConnection: Bool)
+        case retry(RetryAdvice, replacesConnection: Bool)
+        case throttled(RetryAdvice)
+    }
+
+    let status: Int
+    let reason: String
+    let effect: Effect
+
+    private init(_ status: Int, _ reason: String, _ effect: Effect) {
+        self.status = status
+        self.reason = reason
+        self.effect = effect
+    }
+
+    static let table: [APNsReason] = [
+        APNsReason(400, "BadCollapseId", .payload),
+        APNsReason(400, "BadDeviceToken", .dead(.orConfiguration)),
+        APNsReason(400, "BadExpirationDate", .payload),
+        APNsReason(400, "BadMessageId", .payload),
+        APNsReason(400, "BadPriority", .payload),
+        APNsReason(400, "BadTopic", .credential(replacesConnection: false)),
+        APNsReason(400, "DeviceTokenNotForTopic", .dead(.orConfiguration)),
+        APNsReason(400, "DuplicateHeaders", .payload),
+        APNsReason(400, "IdleTimeout", .retry(RetryAdvice(.connection), replacesConnection: true)),
+        APNsReason(400, "InvalidPushType", .payload),
+        APNsReason(400, "MissingDeviceToken", .payload),
+        APNsReason(400, "MissingTopic", .credential(replacesConnection: false)),
+        APNsReason(400, "PayloadEmpty", .payload),
+        APNsReason(400, "TopicDisallowed", .credential(replacesConnection: false)),
+        APNsReason(403, "BadCertificate", .credential(replacesConnection: true)),
+        APNsReason(403, "BadCertificateEnvironment", .credential(replacesConnection: true)),
+        APNsReason(403, "BadEnvironmentKeyIdInToken", .credential(replacesConnection: true)),
+        APNsReason(403, "BadEnvironmentKeyInToken", .credential(replacesConnection: true)),
+        APNsReason(403, "ExpiredProviderToken", .refresh(replacesConnection: true)),
+        APNsReason(403, "Forbidden", .credential(replacesConnection: false)),
+        APNsReason(403, "InvalidProviderToken", .credential(replacesConnection: false)),
+        APNsReason(403, "MissingProviderToken", .credential(replacesConnection: false)),
+        APNsReason(403, "UnrelatedKeyIdInToken", .retry(RetryAdvice(.connection), replacesConnection: true)),
+        APNsReason(404, "BadPath", .payload),
+        APNsReason(405, "MethodNotAllowed", .payload),
+        APNsReason(410, "ExpiredToken", .deadSinceTimestamp),
+        APNsReason(410, "Unregistered", .deadSinceTimestamp),
+        APNsReason(413, "PayloadTooLarge", .payload),
+        // The provider token in hand stays: another one would only be another change.
+        APNsReason(429, "TooManyProviderTokenUpdates", .throttled(RetryAdvice(.provider, minimum: .seconds(1_200)))),
+        APNsReason(429, "TooManyRequests", .throttled(RetryAdvice(.device))),
+        APNsReason(500, "InternalServerError", .retry(RetryAdvice(.provider), replacesConnection: false)),
+        APNsReason(503, "ServiceUnavailable", .retry(RetryAdvice(.provider), replacesConnection: false)),
+        APNsReason(503, "Shutdown", .retry(RetryAdvice(.connection), replacesConnection: true)),
+    ]
+}

@@ -1,0 +1,91 @@
+package import PushCore
+
+/// What an answer of APNs means.
+package enum APNsResponse {
+    /// Reads an answer. Never fails: what cannot be read is judged by its status. Status 200 costs nothing.
+    /// - Parameters:
+    ///   - body: as much of the body as was kept; may be cut, empty or no JSON.
+    ///   - registeredAtMilliseconds: when the app last registered this token, since 1970; nil where unknown.
+    package static func interpret(
+        status: Int,
+        body: Span<UInt8>,
+        registeredAtMilliseconds: Int64? = nil
+    ) -> Verdict {
+        if status == 200 { return .accepted }
+        let answer = APNsErrorBody(scanning: body)
+        guard let reasonRange = answer.reason else { return judge(status: status) }
+        guard let row = APNsReason.table.first(where: { body.holds($0.reason, at: reasonRange) }) else {
+            let text = body.printable(at: reasonRange, limit: RejectionReason.lengthLimit)
+            return judge(unknown: RejectionReason(text: text), status: status)
+        }
+        let reason = RejectionReason(text: row.reason)
+        switch row.effect {
+        case .dead(let certainty):
+            return Verdict(.rejected(reason), .deadToken(DeadToken(certainty)))
+        case .deadSinceTimestamp:
+            if let since = answer.timestamp, let registered = registeredAtMilliseconds, registered > since {
+                return Verdict(.rejected(reason), .settle)
+            }
+            return Verdict(
+                .rejected(reason),
+                .deadToken(DeadToken(.stated, invalidSinceMilliseconds: answer.timestamp))
+            )
+        case .payload:
+            return Verdict(.rejected(reason), .payloadFault(suspectsToken: false))
+        case .credential(let replacesConnection):
+            return Verdict(.rejected(reason), .credentialRefused, replacesConnection: replacesConnection)
+        case .refresh(let replacesConnection):
+            return Verdict(.rejected(reason), .refreshCredential, replacesConnection: replacesConnection)
+        case .retry(let advice, let replacesConnection):
+            return Verdict(.rejected(reason), .retry(advice), replacesConnection: replacesConnection)
+        case .throttled(let advice):
+            return Verdict(.throttled(reason, retryAfter: advice.minimum), .retry(advice))
+        }
+    }
+
+    /// An answer without a readable reason. A 410 is not believed without its body: it may come from a proxy.
+    private static func judge(status: Int) -> Verdict {
+        let reason = RejectionReason.status(status)
+        return switch status {
+        case 403: Verdict(.rejected(reason), .refreshCredential)
+        case 410: Verdict(.rejected(reason), .settle)
+        case 300..<400, 407: Verdict(.rejected(reason), .credentialRefused)
+        default: judge(unknown: reason, status: status)
+        }
+    }
+
+    /// A reason that is not in the table, by the class of its status.
+    private static func judge(unknown reason: RejectionReason, status: Int) -> Verdict {
+        switch status {
+        case 408, 500...599: Verdict(.rejected(reason), .retry(RetryAdvice(.provider)))
+        case 429: Verdict(.throttled(reason, retryAfter: nil), .retry(RetryAdvice(.device)))
+        case 410: Verdict(.rejected(reason), .settle)
+        case 400..<500: Verdict(.rejected(reason), .payloadFault(suspectsToken: false))
+        default: Verdict(.rejected(reason), .settle)
+        }
+    }
+}
+
+/// The two members of an error body that matter.
+private struct APNsErrorBody {
+    var reason: Range<Int>?
+    var timestamp: Int64?
+
+    init(scanning body: Span<UInt8>) {
+        var scanner = JSONScanner()
+        guard scanner.next(in: body) == .beginObject else { return }
+        var key: Range<Int>?
+        while let token = scanner.next(in: body) {
+            switch token {
+            case .key(let range): key = scanner.depth == 1 ? range : nil
+            case .string(let range):
+                if let key, body.holds("reason", at: key) { reason = range }
+            case .literal(let range):
+                if let key, body.holds("timestamp", at: key), let value = body.wholeNumber(at: range), value > 0 {
+                    timestamp = value
+                }
+            case .beginObject, .beginArray, .endObject, .endArray: key = nil
+            }
+        }
+    }
+}
