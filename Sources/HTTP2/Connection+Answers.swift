@@ -1,0 +1,80 @@
+internal import CNghttp2
+internal import OpenSSL
+
+// What comes back. All of these are called by nghttp2 (SessionCallbacks.swift).
+extension Connection {
+    func headerReceived(_ slot: Int, _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>) {
+        if streams[slot].isSettled { return }
+        // ":status" is the only response field of that length that begins with a colon.
+        if name.count == 7, unsafe name[0] == UInt8(ascii: ":") {
+            streams[slot].status = unsafe value.reduce(0) { $0 &* 10 &+ UInt16($1 &- 0x30) }
+            return
+        }
+        for position in pool.wantedFields.indices
+        where pool.wantedFields[position].count == name.count && !streams[slot].fields.has(position) {
+            guard unsafe pool.wantedFields[position].elementsEqual(name) else { continue }
+            let kept = min(value.count, ResponseFields.valueLimit)
+            unsafe streams[slot].response.append(contentsOf: value.prefix(kept))
+            streams[slot].fields.add(position, count: kept)
+            return
+        }
+    }
+
+    func dataReceived(_ slot: Int, _ bytes: UnsafeBufferPointer<UInt8>) {
+        if streams[slot].isSettled { return }
+        let kept = streams[slot].response.count - streams[slot].fields.count
+        let added = min(bytes.count, pool.configuration.maximumBodyBytes - kept)
+        if added > 0 { unsafe streams[slot].response.append(contentsOf: bytes.prefix(added)) }
+    }
+
+    func settingsReceived() {
+        guard let session else { return }
+        let former = window.limit
+        window.peerAnnounced(session.peerStreamLimit)
+        perform(state.settingsReceived())
+        if window.limit != former { pool.limitChanged() }
+    }
+
+    func goAwayReceived(code: UInt32, debug: UnsafeBufferPointer<UInt8>) {
+        let text = unsafe String(decoding: debug.prefix(256), as: UTF8.self)
+        let said = text.isEmpty ? "" : ", which said: \(text)"
+        trouble = "GOAWAY (code \(code)) from \(pool.configuration.host)\(said)"
+        pool.goAwayReceived(code: code, message: trouble ?? "")
+        perform(state.goAwayReceived())
+    }
+
+    func streamClosed(_ slot: Int, code: UInt32) {
+        let reference = streams[slot].reference
+        if !streams[slot].isSettled { settle(slot, reference, code) }
+        pool.unpin(reference)
+        streams.giveBack(slot)
+        let action = state.streamClosed()
+        if state.openStreams == 0 { noteIdle() }
+        perform(action)
+    }
+
+    private func settle(_ slot: Int, _ reference: RequestReference, _ code: UInt32) {
+        if code == NGHTTP2_NO_ERROR.rawValue, streams[slot].status >= 200 {
+            let isFirst = window.answers == 0
+            window.answered(status: Int(streams[slot].status))
+            refusalsInARow = 0
+            timeoutsInARow = 0
+            pool.settleAnswer(reference, from: streams[slot])
+            if isFirst { firstAnswerCame() }
+        } else if code == NGHTTP2_REFUSED_STREAM.rawValue {
+            pool.sendAgain(reference)
+            refusalsInARow += 1
+            // A peer that refuses everything without a GOAWAY is of no use (case: for six hours).
+            if refusalsInARow == 64 { retire() }
+        } else {
+            let mayHave = mayHaveBeenProcessed(slot)
+            pool.settle(reference, .unanswered(.streamReset(code: code)), mayHaveBeenProcessed: mayHave)
+        }
+    }
+
+    private func firstAnswerCame() {
+        pool.connectionAnswered()
+        // Tickets have come by now; one is enough for the pool's next connection.
+        if let session = tls?.resumableSession() { pool.tlsSession = session }
+    }
+}

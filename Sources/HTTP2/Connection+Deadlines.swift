@@ -1,0 +1,110 @@
+internal import CNghttp2
+
+// Time: connecting, requests, PING, idleness, age. One entry in the loop's heap serves them all.
+extension Connection {
+    func wake(at time: LoopTime) {
+        guard time < nextWake else { return }
+        nextWake = time
+        loop.timers.add(.connection(id), at: time)
+    }
+
+    func timerFired() {
+        nextWake = .never
+        if loop.now >= phaseDeadline, !state.isActive { return phaseTimedOut() }
+        if state.isInTCP, loop.now >= addressDeadline {
+            addressTimedOut()
+            if state.isClosed { return }
+        }
+        if loop.now >= nextSweep { sweep() }
+        checkLiveness()
+        if state.isClosed { return }
+        if loop.now >= retireAt || idleDeadline <= loop.now {
+            retireAt = .never
+            retire()
+        }
+        if state.isClosed { return }
+        if !state.isActive { wake(at: phaseDeadline) }
+        if state.isInTCP { wake(at: addressDeadline) }
+        wake(at: min(nextSweep, retireAt, idleDeadline, livenessDeadline))
+    }
+
+    private func phaseTimedOut() {
+        if state.isInTCP {
+            trouble = trouble ?? "no TCP connection within \(pool.configuration.connectTimeout)"
+        } else if state.isConnecting {
+            let stage = state.isInTLS ? "TLS handshake" : "SETTINGS"
+            trouble = "no \(stage) from the peer within \(pool.configuration.handshakeTimeout)"
+        } else {
+            trouble =
+                "answers were still out \(pool.configuration.drainLimit) after the connection stopped taking requests"
+        }
+        perform(state.phaseDeadlinePassed())
+    }
+
+    // MARK: Requests
+
+    // Resets the streams whose time is over, and finds the next one. Runs once per time limit, not per request.
+    private func sweep() {
+        nextSweep = .never
+        guard let session else { return }
+        for slot in 0..<streams.capacity where streams[slot].isOpen && !streams[slot].isSettled {
+            guard streams[slot].deadline <= loop.now else {
+                nextSweep = min(nextSweep, streams[slot].deadline)
+                continue
+            }
+            let mayHave = mayHaveBeenProcessed(slot)
+            pool.settle(streams[slot].reference, .unanswered(.timedOut), mayHaveBeenProcessed: mayHave)
+            streams[slot].isSettled = true
+            session.reset(streams[slot].streamID, code: NGHTTP2_CANCEL)
+            timeoutsInARow += 1
+        }
+        pool.isDirty = true
+        // No answer to so many in a row: what still works should go elsewhere.
+        if timeoutsInARow >= 16 { retire() }
+    }
+
+    // MARK: Liveness
+
+    private var quietLimit: Duration? {
+        state.openStreams > 0 ? pool.configuration.pingAfterQuiet : pool.configuration.pingAfterIdle
+    }
+
+    private var livenessDeadline: LoopTime {
+        guard state.hasSession else { return .never }
+        if let pingSentAt { return pingSentAt + pool.configuration.pingTimeout }
+        guard let quietLimit else { return .never }
+        return max(lastRead, busySince) + quietLimit
+    }
+
+    private func checkLiveness() {
+        // Anything read since the PING shows that the peer lives.
+        if let sent = pingSentAt, lastRead > sent { pingSentAt = nil }
+        guard livenessDeadline <= loop.now else { return }
+        if pingSentAt != nil {
+            return fail(.connectionLost, "no answer to a PING within \(pool.configuration.pingTimeout)")
+        }
+        pingSentAt = loop.now
+        session?.ping()
+        pool.isDirty = true
+    }
+
+    // MARK: Idleness
+
+    private var idleDeadline: LoopTime {
+        guard state.isActive, state.openStreams == 0, let limit = pool.configuration.idleTimeout,
+            pool.hasSpareConnection
+        else { return .never }
+        return idleSince + limit
+    }
+
+    func noteIdle() {
+        idleSince = loop.now
+        wake(at: min(idleDeadline, livenessDeadline))
+    }
+
+    func noteBusy() {
+        // Quiet counts from the first request on.
+        busySince = loop.now
+        wake(at: livenessDeadline)
+    }
+}

@@ -1,0 +1,169 @@
+internal import CLinux
+internal import CNghttp2
+internal import Glibc
+internal import OpenSSL
+
+// One connection of a pool: drives socket, TLS and session as its state machine says. Lives on the loop's thread.
+//
+// Files: this one holds the life of the connection, `Connection+Socket` TCP and TLS, `Connection+Streams` what goes
+// out, `Connection+Answers` what comes back, `Connection+Deadlines` time.
+final class Connection {
+    let id: UInt64
+    let pool: Pool
+    let loop: EventLoop
+    var state = ConnectionStateMachine()
+    var window: StreamWindow
+    let streams = StreamTable()
+    let output = OutputBuffer()
+
+    // TCP and TLS.
+    var descriptor: Int32 = -1
+    var addresses: [SocketAddress] = []
+    var addressIndex = 0
+    var tls: TLSStream?
+    var interest: UInt32 = 0
+    // The socket is full; framing stops until it takes more.
+    var isWriteBlocked = false
+    // TLS wants to write before it can read on.
+    var isReadBlockedByWrite = false
+
+    // HTTP/2.
+    var session: Session?
+    var template: FieldTemplate?
+    var requestsFramed = 0
+    // True while nghttp2 runs: the session must not be freed from inside its own callbacks.
+    var isInsideSession = false
+    var deferredAction = ConnectionStateMachine.Action.none
+    var refusalsInARow = 0
+    var timeoutsInARow = 0
+    // What went wrong first, for the message of the end.
+    var trouble: String?
+
+    // Time, see Connection+Deadlines.
+    var nextWake = LoopTime.never
+    var phaseDeadline: LoopTime
+    var addressDeadline = LoopTime.never
+    var nextSweep = LoopTime.never
+    var lastRead: LoopTime
+    var busySince = LoopTime.longAgo
+    var pingSentAt: LoopTime?
+    var idleSince: LoopTime
+    var retireAt = LoopTime.never
+
+    init(id: UInt64, pool: Pool, loop: EventLoop) {
+        self.id = id
+        self.pool = pool
+        self.loop = loop
+        let configuration = pool.configuration
+        window = StreamWindow(initial: configuration.initialStreams, maximum: configuration.maximumStreams)
+        phaseDeadline = loop.now + configuration.connectTimeout
+        lastRead = loop.now
+        idleSince = loop.now
+    }
+
+    var canOpenStream: Bool { state.canOpenStreams && state.openStreams < window.limit }
+    var freeStreams: Int { state.canOpenStreams ? max(0, window.limit - state.openStreams) : 0 }
+
+    // Full enough that another connection is worth its handshake.
+    func isFilled(to share: Double) -> Bool {
+        !window.isUntried && Double(state.openStreams) >= share * Double(window.limit)
+    }
+
+    // MARK: Life
+
+    func perform(_ action: ConnectionStateMachine.Action) {
+        if action == .none { return }
+        if isInsideSession {
+            // A close outweighs whatever else was to be done.
+            if case .close = deferredAction { return }
+            deferredAction = action
+            return
+        }
+        switch action {
+        case .none: break
+        case .startHandshake: startHandshake()
+        case .startSession: startSession()
+        case .announce: announce()
+        case .stopOpening:
+            phaseDeadline = loop.now + pool.configuration.drainLimit
+            wake(at: phaseDeadline)
+            pool.connectionStopped(self)
+        case .close(let reason): close(reason)
+        }
+    }
+
+    // Runs nghttp2, then does what its callbacks asked for.
+    func insideSession(_ body: (Session) -> String?) {
+        guard let session else { return }
+        isInsideSession = true
+        let failure = body(session)
+        isInsideSession = false
+        let action = deferredAction
+        deferredAction = .none
+        perform(action)
+        guard !state.isClosed else { return }
+        if let failure {
+            fail(.connectionLost, "HTTP/2 broke: \(failure)")
+        } else if session.isOver {
+            fail(.connectionLost, "the HTTP/2 session was ended")
+        }
+    }
+
+    func fail(_ cause: UnansweredCause, _ message: String) {
+        if trouble == nil { trouble = message }
+        perform(state.failed(cause))
+    }
+
+    func retire() {
+        perform(state.retire())
+    }
+
+    private func announce() {
+        phaseDeadline = .never
+        addresses = []
+        if let age = pool.configuration.maximumAge {
+            retireAt = loop.now + age * Double.random(in: 0.9...1.1)
+            wake(at: retireAt)
+        }
+        noteIdle()
+        pool.connectionBecameActive(self)
+    }
+
+    private func close(_ reason: ConnectionStateMachine.CloseReason) {
+        if let session, reason == .retired || reason == .drainLimitPassed {
+            // As far as the socket takes it: nothing waits for a peer's goodbye.
+            session.sayGoodbye()
+            _ = session.produce(into: output)
+            writeOnce()
+            tls?.shutdown()
+        }
+        session = nil
+        giveBackStreams(reason)
+        template = nil
+        tls = nil
+        closeSocket()
+        pool.connectionClosed(self, reason)
+        loop.forget(self)
+    }
+
+    // Every stream that is still open: what surely was not processed goes to the queue, the rest is unanswered.
+    private func giveBackStreams(_ reason: ConnectionStateMachine.CloseReason) {
+        for slot in 0..<streams.capacity where streams[slot].isOpen {
+            let reference = streams[slot].reference
+            if !streams[slot].isSettled {
+                if mayHaveBeenProcessed(slot) {
+                    pool.settle(reference, .unanswered(pool.closeCause), mayHaveBeenProcessed: true)
+                } else {
+                    pool.sendAgain(reference)
+                }
+            }
+            pool.unpin(reference)
+            streams.giveBack(slot)
+        }
+    }
+
+    // True when the last byte of the request may have left the machine.
+    func mayHaveBeenProcessed(_ slot: Int) -> Bool {
+        streams[slot].isFramed && output.writtenTotal > streams[slot].wireMark
+    }
+}

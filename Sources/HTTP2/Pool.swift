@@ -1,0 +1,252 @@
+internal import OpenSSL
+internal import PushCore
+
+// The connections to one endpoint and the requests that wait for them. Lives on the loop's thread.
+//
+// Files: this one holds connections and their growth, `Pool+Queue` the requests.
+final class Pool {
+    let id: PoolID
+    let configuration: PoolConfiguration
+    let loop: EventLoop
+    let wantedFields: [[UInt8]]
+    var fields: PoolFields
+    var tlsSession: TLSSession?
+    private var connections: [Connection] = []
+    private var rotation = Int.random(in: 0..<1 << 16)
+
+    // Requests, see Pool+Queue.
+    var submissions: [Submission?] = []
+    var freeSubmissions: [Int32] = []
+    var queue = Ring<Int32>()
+    var returned = Ring<RequestReference>()
+    var queuedCount = 0
+
+    // Connecting.
+    private var failures = 0
+    private var nextConnectAt = LoopTime.longAgo
+    // Since when no connection could take a request; nil while one can.
+    private(set) var unusableSince: LoopTime?
+    private(set) var lastConnectCause = UnansweredCause.connectFailed
+    private(set) var isClosing = false
+    private var closeDeadline = LoopTime.never
+    private var isCutOff = false
+
+    // Time and the turn.
+    var nextWake = LoopTime.never
+    var queueDeadline = LoopTime.never
+    var isDirty = false {
+        didSet { if isDirty, !oldValue { loop.dirtyPools.append(self) } }
+    }
+
+    // Since the pool was made.
+    var requestsFramed = 0
+    private var requestsSentAgain = 0
+    private var connectionsOpened = 0
+    private var connectionsFailed = 0
+    private var goAways = 0
+    private var lastError: String?
+
+    init(id: PoolID, configuration: PoolConfiguration, loop: EventLoop) {
+        self.id = id
+        self.configuration = configuration
+        self.loop = loop
+        wantedFields = configuration.responseFields.prefix(ResponseFields.limit).map { Array($0.utf8) }
+        fields = PoolFields(authority: configuration.authority, fields: [])
+        unusableSince = loop.now
+    }
+
+    func setField(_ name: [UInt8], _ value: [UInt8]) {
+        fields = fields.with(name, value, authority: configuration.authority)
+    }
+
+    // MARK: The turn
+
+    // Sends what can be sent. Each connection writes at most one record per round, so that all of them get their share.
+    func pump() {
+        isDirty = false
+        loop.refreshWallClock()
+        var hasMore = true
+        while hasMore {
+            hasMore = false
+            for connection in connections where !connection.state.isConnecting {
+                if connection.pump() { hasMore = true }
+            }
+        }
+        considerConnecting()
+        wakeForQueue()
+    }
+
+    func timerFired() {
+        nextWake = .never
+        if isClosing, loop.now >= closeDeadline { return cutOff() }
+        if loop.now >= queueDeadline { giveUpWaiting() }
+        considerConnecting()
+        wakeForQueue()
+        if isClosing { wake(at: closeDeadline) }
+    }
+
+    func wake(at time: LoopTime) {
+        guard time < nextWake else { return }
+        nextWake = time
+        loop.timers.add(.pool(id), at: time)
+    }
+
+    // MARK: Growth
+
+    // One connection at a time: the next one only when this one has come or failed.
+    private func considerConnecting() {
+        guard !isClosing, !connections.contains(where: { $0.state.isConnecting }) else { return }
+        let active = connections.filter { $0.state.isActive }
+        let drainingRoom = configuration.maximumConnections * 2
+        guard active.count < max(1, configuration.maximumConnections), connections.count < drainingRoom else { return }
+        let isWanted = active.count < configuration.minimumConnections || hasQueued && areFull(active)
+        guard isWanted else { return }
+        guard loop.now >= nextConnectAt else { return wake(at: nextConnectAt) }
+        let connection = loop.makeConnection(in: self)
+        connections.append(connection)
+        connection.start()
+    }
+
+    private func areFull(_ active: [Connection]) -> Bool {
+        active.allSatisfy { $0.isFilled(to: configuration.growthThreshold) }
+    }
+
+    // More active connections than are to be kept without work.
+    var hasSpareConnection: Bool {
+        connections.count { $0.state.isActive } > configuration.minimumConnections
+    }
+
+    func takeRotation() -> Int {
+        rotation += 1
+        return rotation
+    }
+
+    // MARK: What connections tell
+
+    func connectionBecameActive(_ connection: Connection) {
+        connectionsOpened += 1
+        limitChanged()
+        loop.report(id, .connected, "connected to \(configuration.host):\(configuration.port)")
+        isDirty = true
+    }
+
+    // An answer is what ends a row of failures: a peer that only greets has helped nobody.
+    func connectionAnswered() {
+        failures = 0
+        nextConnectAt = .longAgo
+    }
+
+    func connectionStopped(_ connection: Connection) {
+        limitChanged()
+        isDirty = true
+    }
+
+    func limitChanged() {
+        let isUsable = connections.contains { $0.state.isActive && $0.window.limit > 0 }
+        if isUsable {
+            unusableSince = nil
+        } else if unusableSince == nil {
+            unusableSince = loop.now
+            lastConnectCause = connections.contains { $0.state.isActive } ? .noStreamsAllowed : .connectFailed
+            queueDeadline = .longAgo
+        }
+        isDirty = true
+    }
+
+    func goAwayReceived(code: UInt32, message: String) {
+        goAways += 1
+        if code != 0 { lastError = message }
+        loop.report(id, .goAway(code: code), message)
+    }
+
+    func connectionClosed(_ connection: Connection, _ reason: ConnectionStateMachine.CloseReason) {
+        connections.removeAll { $0 === connection }
+        let message = connection.trouble ?? "closed"
+        switch reason {
+        case .attemptFailed(let cause):
+            connectionsFailed += 1
+            lastConnectCause = cause
+            lastError = message
+            noteFailure()
+            loop.report(
+                id,
+                .connectFailed(cause),
+                "no connection to \(configuration.host):\(configuration.port): \(message)"
+            )
+        case .lost, .drainLimitPassed:
+            lastError = message
+            if connection.window.answers == 0 { noteFailure() }
+            loop.report(id, .lost, "connection to \(configuration.host) lost: \(message)")
+        case .retired:
+            // A peer that says goodbye before it has answered once is to be asked less often.
+            if connection.window.answers == 0, connection.requestsFramed > 0 { noteFailure() }
+            loop.report(id, .retired, "connection to \(configuration.host) closed: \(message)")
+        }
+        limitChanged()
+        if isClosing, connections.isEmpty { loop.remove(self) }
+    }
+
+    private func noteFailure() {
+        failures += 1
+        nextConnectAt = loop.now + configuration.backoff.delay(afterFailures: failures)
+    }
+
+    func noteSentAgain() {
+        requestsSentAgain += 1
+    }
+
+    // MARK: What callers ask
+
+    func reportOverload() {
+        for connection in connections { connection.window.overloaded() }
+        limitChanged()
+    }
+
+    func renewConnections() {
+        tlsSession = nil
+        for connection in connections { connection.retire() }
+        isDirty = true
+    }
+
+    // What waits comes back at once; what is out may finish until the limit.
+    func close(within limit: Duration) {
+        closeDeadline = min(closeDeadline, loop.now + limit)
+        isClosing = true
+        settleAllWaiting(.unanswered(.poolClosed))
+        for connection in connections { connection.retire() }
+        if connections.isEmpty { return loop.remove(self) }
+        wake(at: closeDeadline)
+    }
+
+    private func cutOff() {
+        isCutOff = true
+        for connection in connections { connection.fail(.poolClosed, "the pool was closed") }
+    }
+
+    // Why requests lost their connection.
+    var closeCause: UnansweredCause { isCutOff ? .poolClosed : .connectionLost }
+
+    var status: PoolStatus {
+        var status = PoolStatus()
+        for connection in connections {
+            if connection.state.isActive {
+                status.activeConnections += 1
+                status.streamsAllowed += connection.window.limit
+                status.peerStreamLimits.append(connection.window.peerLimit)
+            } else if connection.state.isDraining {
+                status.drainingConnections += 1
+            } else {
+                status.connectingConnections += 1
+            }
+            status.streamsInFlight += connection.state.openStreams
+        }
+        status.queued = queuedCount
+        status.connectionsOpened = connectionsOpened
+        status.connectionsFailed = connectionsFailed
+        status.goAways = goAways
+        status.requestsSentAgain = requestsSentAgain
+        status.requestsFramed = requestsFramed
+        status.lastError = lastError
+        return status
+    }
+}
