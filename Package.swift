@@ -88,7 +88,7 @@ let package = Package(
         tests("PushCoreTests", ["PushCore"]),
         tests("TelemetryTests", ["PushCore", "Telemetry"]),
         tests("PostgresTests", ["PushCore", "Postgres", "SQLText"]),
-        tests("SQLTests", ["PushCore", "Postgres", "SQLText"]),
+        tests("SQLTests", ["PushCore", "Postgres", "SQLText", "Delivery"]),
         tests("OpenSSLTests", ["PushCore", "OpenSSL"]),
         tests("HTTP2Tests", ["PushCore", "HTTP2", "OpenSSL", "ProviderSimulator"]),
         tests("SchedulerTests", ["PushCore", "Postgres", "Scheduler"]),

@@ -87,11 +87,8 @@ enum LanguageTag {
     static func normalize(locale: some Collection<UInt8>) -> String {
         var tag = ""
         for byte in locale.prefix(64) {
-            switch byte {
-            case UInt8(ascii: "."), UInt8(ascii: "@"): return tag
-            case UInt8(ascii: "_"): tag.append("-")
-            default: tag.unicodeScalars.append(Unicode.Scalar(byte))
-            }
+            if byte == UInt8(ascii: ".") || byte == UInt8(ascii: "@") { break }
+            tag.unicodeScalars.append(byte == UInt8(ascii: "_") ? "-" : Unicode.Scalar(byte))
         }
         return tag.lowercased()
     }
