@@ -8,6 +8,20 @@ package enum Outcome: Sendable, Equatable {
     case throttled(RejectionReason, retryAfter: Duration?)
     /// There was no answer.
     case unanswered(UnansweredCause)
+
+    /// Why a send attempt has no answer.
+    package enum UnansweredCause: String, Sendable, Equatable {
+        /// Surely not processed: never written, refused stream, or above the last stream of a GOAWAY.
+        case notProcessed = "not_processed"
+        /// Surely not processed, and no way to the provider for now: name, address, TLS, or every connection refused it.
+        case unreachable
+        /// The time limit of the request passed.
+        case timedOut = "timed_out"
+        /// The peer reset the stream after the request was written.
+        case streamReset = "stream_reset"
+        /// The connection went away after the request was written.
+        case connectionLost = "connection_lost"
+    }
 }
 
 /// The provider's machine-readable cause, or `http_<status>` where it gave none. Texts of known reasons allocate nothing.
@@ -27,20 +41,6 @@ package struct RejectionReason: Sendable, Equatable, ExpressibleByStringLiteral,
     package static func status(_ status: Int) -> RejectionReason { RejectionReason(text: "http_\(status)") }
 
     package var description: String { text }
-}
-
-/// Why a send attempt has no answer.
-package enum UnansweredCause: String, Sendable, Equatable {
-    /// Surely not processed: never written, refused stream, or above the last stream of a GOAWAY.
-    case notProcessed = "not_processed"
-    /// No connection could be made: name, address, TLS.
-    case unreachable
-    /// The time limit of the request passed.
-    case timedOut = "timed_out"
-    /// The peer reset the stream after the request was written.
-    case streamReset = "stream_reset"
-    /// The connection went away after the request was written.
-    case connectionLost = "connection_lost"
 }
 
 /// What follows from an attempt.
@@ -123,7 +123,7 @@ package struct Verdict: Sendable, Equatable {
     package static let accepted = Verdict(.accepted, .settle)
 
     /// What follows from an attempt without an answer. Whether the connection still serves is known where it broke.
-    package init(unanswered cause: UnansweredCause) {
+    package init(unanswered cause: Outcome.UnansweredCause) {
         let disposition: Disposition =
             switch cause {
             case .notProcessed: .retryNow

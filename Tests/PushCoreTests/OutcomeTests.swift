@@ -3,14 +3,14 @@ import Testing
 
 @Suite struct OutcomeTests {
     @Test(arguments: [
-        (UnansweredCause.notProcessed, Disposition.retryNow),
+        (Outcome.UnansweredCause.notProcessed, Disposition.retryNow),
         (.unreachable, .retry(RetryAdvice(.connection))),
         (.timedOut, .doubtful),
         (.streamReset, .doubtful),
         (.connectionLost, .doubtful),
     ])
     func `what was surely not processed goes again at once, what may have been is in doubt`(
-        cause: UnansweredCause,
+        cause: Outcome.UnansweredCause,
         disposition: Disposition
     ) {
         let verdict = Verdict(unanswered: cause)

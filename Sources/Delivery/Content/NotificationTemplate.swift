@@ -1,7 +1,7 @@
 import PushCore
 
 /// A piece of a request body.
-package enum BodyPart: Sendable, Equatable {
+package enum TemplatePart: Sendable, Equatable {
     /// Bytes that are the same for every recipient.
     case shared([UInt8])
     /// The whole seconds until the expiry, in decimal digits, at most `FCMTemplate.longestSeconds`.
@@ -68,12 +68,12 @@ package struct MessageSettings: Sendable, Equatable {
 /// Path, authorization, `apns-id` and content type are the caller's. With a `fault` no request is to be made.
 package struct NotificationTemplate: Sendable, Equatable {
     package let headers: [HeaderField]
-    package let body: [BodyPart]
+    package let body: [TemplatePart]
     /// The size that the provider's limit is about.
     package let payloadBytes: Int
     package let fault: PayloadFault?
 
-    init(headers: [HeaderField], body: [BodyPart], payloadBytes: Int, limit: Int) {
+    init(headers: [HeaderField], body: [TemplatePart], payloadBytes: Int, limit: Int) {
         self.headers = headers
         self.body = body
         self.payloadBytes = payloadBytes

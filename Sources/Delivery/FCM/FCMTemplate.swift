@@ -39,7 +39,7 @@ enum FCMTemplate {
         middle.append("},\"token\":\"")
         let isImmediate = settings.expiration == .immediate
         let ends = validateOnly ? "\"},\"validate_only\":true}" : "\"}}"
-        let ttl: [BodyPart] =
+        let ttl: [TemplatePart] =
             isImmediate
             ? [.shared(prefix.bytes + [UInt8(ascii: "0")] + middle.bytes)]
             : [.shared(prefix.bytes), .secondsLeft, .shared(middle.bytes)]
