@@ -11,11 +11,11 @@ import Testing
 
     @Test func `inserting and removing say whether something changed`() {
         var bitmap = Bitmap(count: 3)
-        #expect(bitmap.insert(2))
-        #expect(!bitmap.insert(2))
+        let inserted = [bitmap.insert(2), bitmap.insert(2)]
+        #expect(inserted == [true, false])
         #expect(bitmap[2])
-        #expect(bitmap.remove(2))
-        #expect(!bitmap.remove(2))
+        let removed = [bitmap.remove(2), bitmap.remove(2)]
+        #expect(removed == [true, false])
     }
 
     @Test(arguments: [0, 1, 7, 8, 9, 5000])
