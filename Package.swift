@@ -73,7 +73,7 @@ let package = Package(
         ),
 
         // The provider double, and the measurements.
-        target("ProviderSimulator", ["PushCore", "OpenSSL", "CLinux", "CNghttp2"]),
+        target("ProviderSimulator", ["PushCore", "COpenSSL", "CShims", "CLinux", "CNghttp2"]),
         .executableTarget(
             name: "PealBenchmarks",
             dependencies: ["PealRuntime", "ProviderSimulator", "PushCore", "HTTP2", "Delivery", "CAllocationCounter"],

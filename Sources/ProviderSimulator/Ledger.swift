@@ -138,11 +138,11 @@ package final class Ledger: Sendable {
     // MARK: Entries, made by the loop
 
     /// Enters one request. The record must be complete unless the depth is `totals`.
-    func enter(_ record: RequestRecord, token: String) {
+    func enter(_ record: RequestRecord) {
         state.withLock { state in
             count(record, in: &state.totals)
             guard depth != .totals else { return }
-            if !token.isEmpty { Self.count(record, in: &state.tokens[token, default: TokenCount()]) }
+            if !record.token.isEmpty { Self.count(record, in: &state.tokens[record.token, default: TokenCount()]) }
             guard depth == .records else { return }
             if state.records.count < maximumRecords {
                 state.records.append(record)

@@ -28,13 +28,15 @@ package final class SimulatorControl: Sendable {
         case stopAnswering
     }
 
-    struct PendingAction: Sendable {
+    struct PendingAction: Sendable, Equatable {
         let action: Action
         let role: ProviderRole?
     }
 
     private struct State {
         var script: Script
+        /// Grows when the turns of the rules start anew.
+        var epoch = 1
         var pending: [PendingAction] = []
     }
 
@@ -54,18 +56,22 @@ package final class SimulatorControl: Sendable {
 
     /// Changes the script; the turns that rules have counted start anew.
     package func set(_ change: @Sendable (inout Script) -> Void) {
-        state.withLock { change(&$0.script) }
+        state.withLock { state in
+            change(&state.script)
+            state.epoch += 1
+        }
         version.add(1, ordering: .releasing)
     }
 
-    /// Replaces all rules.
+    /// Replaces all rules; turns start anew.
     package func set(rules: [Rule]) {
         set { $0.rules = rules }
     }
 
-    /// Puts one rule before the others.
+    /// Puts one rule before the others, which keep the turns they have counted.
     package func add(_ rule: Rule) {
-        set { $0.rules.insert(rule, at: 0) }
+        state.withLock { $0.script.rules.insert(rule, at: 0) }
+        version.add(1, ordering: .releasing)
     }
 
     /// Back to accepting everything, without delay.
@@ -82,6 +88,8 @@ package final class SimulatorControl: Sendable {
 
     /// Changes whenever `script` or the pending actions do; the loop compares it per request.
     var currentVersion: Int { version.load(ordering: .acquiring) }
+
+    var scriptAndEpoch: (script: Script, epoch: Int) { state.withLock { ($0.script, $0.epoch) } }
 
     func takePendingActions() -> [PendingAction] {
         state.withLock { state in

@@ -1,3 +1,5 @@
+import Synchronization
+
 /// Credentials that the simulator accepts, in the form in which a client is given them.
 package struct SimulatorCredentials: Sendable {
     /// The APNs keys, the first of which is the one to use.
@@ -5,4 +7,42 @@ package struct SimulatorCredentials: Sendable {
     /// A service-account JSON whose `token_uri` points at the simulator.
     package let serviceAccountJSON: String
     package let projectID: String
+}
+
+/// The credentials that are accepted now; changed by tests while the loop reads them.
+final class CredentialStore: Sendable {
+    struct Book: Sendable {
+        var apnsKeys: [ProviderTokenVerifier.KnownKey] = []
+        var accounts: [OAuthService.KnownAccount] = []
+        /// Access tokens given out before this number grew are void.
+        var accessTokenEpoch = 0
+    }
+
+    private let state = Mutex(Book())
+    private let version = Atomic<Int>(1)
+
+    var book: Book { state.withLock { $0 } }
+    var currentVersion: Int { version.load(ordering: .acquiring) }
+
+    func change(_ change: (inout Book) -> Void) {
+        state.withLock { change(&$0) }
+        version.add(1, ordering: .releasing)
+    }
+}
+
+/// A service account as the JSON that Google hands out.
+func serviceAccountText(_ account: OAuthAccount, tokenURI: String) -> String {
+    """
+    {
+      "type": "service_account",
+      "project_id": \(jsonQuoted(account.projectID)),
+      "private_key_id": \(jsonQuoted(account.privateKeyID)),
+      "private_key": \(jsonQuoted(account.privateKeyPEM)),
+      "client_email": \(jsonQuoted(account.clientEmail)),
+      "client_id": "100000000000000000001",
+      "token_uri": \(jsonQuoted(tokenURI)),
+      "universe_domain": "googleapis.com"
+    }
+
+    """
 }

@@ -84,6 +84,7 @@ package struct APNsOptions: Sendable {
 
 /// The settings of the FCM role.
 package struct FCMOptions: Sendable {
+    /// Project of the service account that is made at start.
     package var projectID = "peal-simulated"
     package var maximumConcurrentStreams: UInt32 = 100
     package var maximumMessageBytes = 4096
@@ -91,20 +92,23 @@ package struct FCMOptions: Sendable {
 
 /// The settings of the token endpoint.
 package struct OAuthOptions: Sendable {
-    /// A service account to accept instead of one made at start: client e-mail and RSA public or private key PEM.
-    package var account: OAuthAccount?
+    /// Service accounts to accept; empty makes one for `FCMOptions.projectID`.
+    package var accounts: [OAuthAccount] = []
     /// Lifetime of an access token as told to the client, and as held by FCM.
     package var expiresInSeconds: Int64 = 3599
 }
 
 /// A service account known to the token endpoint.
-package struct OAuthAccount: Sendable {
+package struct OAuthAccount: Sendable, Hashable {
+    /// The project whose messages the account may send.
+    package var projectID: String
     package var clientEmail: String
     package var privateKeyID: String
     /// PKCS#8 PEM of an RSA key.
     package var privateKeyPEM: String
 
-    package init(clientEmail: String, privateKeyID: String, privateKeyPEM: String) {
+    package init(projectID: String, clientEmail: String, privateKeyID: String, privateKeyPEM: String) {
+        self.projectID = projectID
         self.clientEmail = clientEmail
         self.privateKeyID = privateKeyID
         self.privateKeyPEM = privateKeyPEM

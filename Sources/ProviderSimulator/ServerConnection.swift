@@ -1,0 +1,381 @@
+import CLinux
+import CNghttp2
+import Glibc
+
+/// One accepted connection: socket, TLS, HTTP/2 session, open streams. Belongs to the loop's thread.
+final class ServerConnection {
+    /// How far the connection has come.
+    private enum Phase {
+        case handshaking
+        case open
+        /// Everything that is queued goes out, then the socket is closed.
+        case closing
+        case closed
+    }
+
+    /// What the loop does with the connection after a round of events.
+    enum Fate {
+        case keep
+        case close
+        case reset
+    }
+
+    let number: Int
+    let socket: Int32
+    let role: ProviderRole
+    var origin: RequestJudge.Origin
+    var record: ConnectionRecord
+    /// True once a rule asked for it: nothing more is read or written, the socket stays open.
+    private(set) var isFrozen = false
+    /// In the loop's list of connections that have something to write.
+    var isDirty = false
+
+    private unowned let loop: ServerLoop
+    private let tls: TLSServerStream
+    private(set) var http: HTTP2Server?
+    private var phase = Phase.handshaking
+    private var fate = Fate.keep
+    private var slots: [StreamSlot?] = []
+    private var freeSlots: [Int] = []
+    private var openStreams = 0
+    /// The stream whose header block is being read.
+    private var headerStream: Int32 = 0
+    private var headerSlot: StreamSlot?
+    private var newestStream: Int32 = 0
+    private var announcedStreams: UInt32 = 0
+    private var keepsOpenAfterGoAway = false
+    private var refusesNewStreams = false
+    private var isMute = false
+    private var output: [UInt8] = []
+    private var outputSent = 0
+    private var interest: UInt32
+
+    /// Output is gathered up to this before it is sealed into TLS records.
+    private static let writeChunk = 16_384
+    /// Bytes read from one connection before the others get their turn.
+    private static let readTurn = 1_048_576
+
+    init(number: Int, socket: Int32, role: ProviderRole, tls: TLSServerStream, loop: ServerLoop) {
+        self.number = number
+        self.socket = socket
+        self.role = role
+        self.tls = tls
+        self.loop = loop
+        origin = RequestJudge.Origin(role: role, connection: number)
+        record = ConnectionRecord(number: number, role: role)
+        interest = EPOLLIN.rawValue
+        output.reserveCapacity(2 * Self.writeChunk)
+    }
+
+    // MARK: Events
+
+    /// The socket is readable or writable.
+    func advance() -> Fate {
+        guard !isFrozen else { return .keep }
+        if phase == .handshaking {
+            switch tls.handshake() {
+            case .moved: open()
+            case .wantsRead: return watch(EPOLLIN.rawValue)
+            case .wantsWrite: return watch(EPOLLIN.rawValue | EPOLLOUT.rawValue)
+            case .ended:
+                loop.ledger.handshakeFailed()
+                return .close
+            }
+        }
+        read()
+        return fate == .keep ? pump() : fate
+    }
+
+    var isHandshaking: Bool { phase == .handshaking }
+
+    private func open() {
+        phase = .open
+        let streams = loop.streamsAtStart(role)
+        announcedStreams = streams
+        let settings: [(id: nghttp2_settings_id, value: UInt32)] = [
+            (NGHTTP2_SETTINGS_HEADER_TABLE_SIZE, 4096),
+            (NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, streams),
+            (NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 65_535),
+            (NGHTTP2_SETTINGS_MAX_FRAME_SIZE, 16_384),
+            (NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, 8000),
+        ]
+        http = HTTP2Server(connection: self, settings: settings, window: loop.connectionWindow)
+        if http == nil { fate = .close }
+    }
+
+    private func read() {
+        guard let http else { return }
+        var taken = 0
+        while fate == .keep, !isFrozen, taken < Self.readTurn {
+            switch unsafe tls.read(into: loop.readBuffer) {
+            case .moved(let count):
+                taken += count
+                let bytes = unsafe UnsafeRawBufferPointer(rebasing: loop.readBuffer[..<count])
+                if unsafe !http.receive(bytes), fate == .keep, !isFrozen { fate = .close }
+            case .wantsRead, .wantsWrite: return
+            case .ended: fate = .close
+            }
+        }
+        if taken >= Self.readTurn { loop.readAgain(self) }
+    }
+
+    /// Writes what the session has, in pieces of at least 16 KiB where there is that much.
+    func pump() -> Fate {
+        guard let http, !isFrozen else { return .keep }
+        while true {
+            while output.count - outputSent < Self.writeChunk {
+                guard unsafe http.nextOutput({ unsafe output.append(contentsOf: $0) }) else { break }
+            }
+            guard output.count > outputSent else { break }
+            let result = unsafe output.withUnsafeBytes { bytes in
+                unsafe tls.write(UnsafeRawBufferPointer(rebasing: bytes[outputSent...]))
+            }
+            switch result {
+            case .moved(let count): outputSent += count
+            case .wantsWrite: return watch(EPOLLIN.rawValue | EPOLLOUT.rawValue)
+            case .wantsRead: return watch(EPOLLIN.rawValue)
+            case .ended: return .close
+            }
+            if outputSent == output.count {
+                output.removeAll(keepingCapacity: true)
+                outputSent = 0
+            }
+        }
+        let isDone = !http.wantsRead && !http.wantsWrite && !keepsOpenAfterGoAway
+        if phase == .closing || isDone { return .close }
+        return watch(EPOLLIN.rawValue)
+    }
+
+    private func watch(_ wanted: UInt32) -> Fate {
+        guard wanted != interest else { return .keep }
+        interest = wanted
+        return loop.changeInterest(of: self, to: wanted) ? .keep : .close
+    }
+
+    /// Frees session and TLS, closes the socket.
+    func close(_ fate: Fate) {
+        guard phase != .closed else { return }
+        if fate == .reset {
+            Listener.reset(socket)
+        } else {
+            if phase != .handshaking, !isFrozen { tls.shutDown() }
+            Glibc.close(socket)
+        }
+        phase = .closed
+        http = nil
+        for case let slot? in slots { loop.giveBack(slot) }
+        slots.removeAll()
+        record.isOpen = false
+    }
+
+    // MARK: Streams, called back from the session
+
+    func beganHeaders(stream: Int32) {
+        guard let http else { return }
+        // Trailers begin a header block too; the stream is known then.
+        guard http.slot(of: stream) == nil else {
+            headerStream = 0
+            return
+        }
+        let slot = loop.takeSlot()
+        slot.prepare(streamID: stream)
+        let index = freeSlots.popLast() ?? slots.count
+        if index == slots.count { slots.append(slot) } else { slots[index] = slot }
+        http.set(slot: index, of: stream)
+        headerStream = stream
+        headerSlot = slot
+        newestStream = max(newestStream, stream)
+        openStreams += 1
+        if openStreams > record.peakOpenStreams { record.peakOpenStreams = openStreams }
+    }
+
+    func header(stream: Int32, name: UnsafeBufferPointer<UInt8>, value: UnsafeBufferPointer<UInt8>) {
+        guard stream == headerStream, let field = unsafe RequestField.named(name) else { return }
+        unsafe headerSlot?.store(field, value)
+    }
+
+    func body(stream: Int32, _ bytes: UnsafeBufferPointer<UInt8>) {
+        unsafe slot(stream)?.appendBody(bytes)
+    }
+
+    /// A frame came in whole; false stops the session at once.
+    func received(_ head: nghttp2_frame_hd) -> Bool {
+        switch UInt32(head.type) {
+        case NGHTTP2_HEADERS.rawValue, NGHTTP2_DATA.rawValue:
+            guard UInt32(head.flags) & NGHTTP2_FLAG_END_STREAM.rawValue != 0 else { return true }
+            guard let slot = slot(head.stream_id), !slot.isComplete else { return true }
+            slot.isComplete = true
+            complete(slot)
+            return fate == .keep && !isFrozen
+        case NGHTTP2_PING.rawValue:
+            if UInt32(head.flags) & NGHTTP2_FLAG_ACK.rawValue == 0 { record.pings += 1 }
+            return true
+        case NGHTTP2_RST_STREAM.rawValue:
+            record.resetsByPeer += 1
+            return true
+        default:
+            return true
+        }
+    }
+
+    func closed(stream: Int32) {
+        guard let http, let index = http.slot(of: stream), let slot = slots[index] else { return }
+        slots[index] = nil
+        freeSlots.append(index)
+        openStreams -= 1
+        loop.giveBack(slot)
+    }
+
+    private func slot(_ stream: Int32) -> StreamSlot? {
+        guard let index = http?.slot(of: stream) else { return nil }
+        return slots[index]
+    }
+
+    // MARK: Answers
+
+    private func complete(_ slot: StreamSlot) {
+        record.requests += 1
+        var override: Decision?
+        if refusesNewStreams { override = .unanswered(.refuseStream, reason: "refused") }
+        if isMute { override = .unanswered(.silence, reason: "muted") }
+        if override == nil, loop.judge.acceptsEverything {
+            loop.countQuick(role: role, payloadBytes: slot.payloadBytes)
+            accept(slot)
+            return
+        }
+        let (decision, entry) = loop.judge.judge(slot, origin: &origin, override: override)
+        slot.decision = decision
+        loop.enter(entry)
+        if decision.delayMilliseconds > 0 {
+            loop.answerLater(slot.streamID, of: self, milliseconds: decision.delayMilliseconds)
+        } else {
+            carryOut(slot)
+        }
+    }
+
+    /// A delayed answer is due.
+    func answer(stream: Int32) {
+        guard !isFrozen, let slot = slot(stream), slot.isComplete else { return }
+        carryOut(slot)
+    }
+
+    /// What the loop does after an answer that did not come from the socket's own event.
+    func flush() -> Fate { fate == .keep ? pump() : fate }
+
+    private func carryOut(_ slot: StreamSlot) {
+        let decision = slot.decision
+        switch decision.behaviour {
+        case .silence: return
+        case .refuseStream: http?.reset(stream: slot.streamID, code: NGHTTP2_REFUSED_STREAM.rawValue)
+        case .resetStream(let code): http?.reset(stream: slot.streamID, code: code)
+        case .drop(let cut): fate = cut == .reset ? .reset : .close
+        case .stopReading: freeze()
+        case .stopAnswering: isMute = true
+        case .goAway(let plan):
+            send(plan)
+            respond(slot)
+        case .settings(let streams):
+            announce(streams: streams)
+            respond(slot)
+        case .answerThenReset(let code):
+            slot.resetAfterAnswer = code
+            respond(slot)
+        default:
+            respond(slot)
+        }
+        adjustStreams(after: decision)
+    }
+
+    private func respond(_ slot: StreamSlot) {
+        guard let http else { return }
+        if slot.decision.status == 200, slot.decision.body.isEmpty, slot.resetAfterAnswer == nil {
+            return accept(slot)
+        }
+        slot.answerBody = slot.decision.body
+        loop.responder.answer(slot, role: role, on: http)
+    }
+
+    private func accept(_ slot: StreamSlot) {
+        guard let http else { return }
+        loop.responder.accept(slot, role: role, on: http)
+        if role.isAPNs, announcedStreams < loop.apns.streamsAfterAcceptance, !hasScriptedStreams {
+            announce(streams: loop.apns.streamsAfterAcceptance, isScripted: false)
+        }
+    }
+
+    /// The next piece of an answer's body, for the session.
+    func readBody(
+        stream: Int32,
+        into buffer: UnsafeMutableBufferPointer<UInt8>
+    ) -> (count: Int, isLast: Bool, isDeferred: Bool) {
+        guard let slot = slot(stream) else { return (0, true, false) }
+        let count = min(buffer.count, slot.answerBody.count - slot.answerSent)
+        if count == 0, let code = slot.resetAfterAnswer {
+            http?.reset(stream: stream, code: code)
+            return (0, false, true)
+        }
+        unsafe slot.answerBody.withUnsafeBytes { bytes in
+            let piece = unsafe UnsafeRawBufferPointer(rebasing: bytes[slot.answerSent..<slot.answerSent + count])
+            unsafe UnsafeMutableRawBufferPointer(buffer).copyMemory(from: piece)
+        }
+        slot.answerSent += count
+        return (count, slot.answerSent == slot.answerBody.count && slot.resetAfterAnswer == nil, false)
+    }
+
+    // MARK: Faults
+
+    /// True once a script set the stream limit: the usual rise after an acceptance stays away.
+    private var hasScriptedStreams = false
+
+    private func adjustStreams(after decision: Decision) {
+        guard role.isAPNs, loop.apns.lowersStreamsAfterRejection, decision.status >= 400, decision.status != 410 else {
+            return
+        }
+        if announcedStreams > 1 { announce(streams: 1, isScripted: false) }
+    }
+
+    func announce(streams: UInt32, isScripted: Bool = true) {
+        if isScripted { hasScriptedStreams = true }
+        announcedStreams = streams
+        http?.submit(settings: [(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, streams)])
+    }
+
+    func send(_ plan: GoAway) {
+        guard let http else { return }
+        keepsOpenAfterGoAway = plan.then == .keepOpen || plan.then == .refuseNew
+        if plan.lastStream == .graceful {
+            http.submitShutdownNotice()
+            if plan.then == .refuseNew {
+                refusesNewStreams = true
+            } else {
+                loop.goAwayLater(plan, on: self)
+            }
+            return
+        }
+        let last: Int32 =
+            switch plan.lastStream {
+            case .graceful, .newest: newestStream
+            case .belowNewest(let count): max(0, newestStream - 2 * Int32(clamping: count))
+            case .zero: 0
+            }
+        http.goAway(lastStream: last, code: plan.errorCode, debugData: plan.debugData)
+        if plan.then == .closeNow { phase = .closing }
+    }
+
+    /// Something from `SimulatorControl.perform`; `flush` follows.
+    func perform(_ action: SimulatorControl.Action) {
+        guard phase == .open, !isFrozen else { return }
+        switch action {
+        case .goAway(let plan): send(plan)
+        case .settings(let streams): announce(streams: streams)
+        case .drop(let cut): fate = cut == .reset ? .reset : .close
+        case .stopReading: freeze()
+        case .stopAnswering: isMute = true
+        }
+    }
+
+    private func freeze() {
+        isFrozen = true
+        loop.stopWatching(self)
+    }
+}
