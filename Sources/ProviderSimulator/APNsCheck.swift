@@ -82,11 +82,12 @@ enum APNsCheck: CaseIterable {
         let found = PushTypeRule.suffix(of: topic)
         let length = found?.utf8CodeUnitCount ?? 0
         if let type = request.pushType {
-            let hasRight = switch (type.suffix, found) {
-            case (nil, nil): true
-            case (let wanted?, _?): topic.hasSuffix(wanted)
-            default: false
-            }
+            let hasRight =
+                switch (type.suffix, found) {
+                case (nil, nil): true
+                case (let wanted?, _?): topic.hasSuffix(wanted)
+                default: false
+                }
             guard hasRight else { return "TopicDisallowed" }
         }
         guard let allowed = options.topics else { return nil }
@@ -119,7 +120,8 @@ struct APNsRequest {
         self.slot = slot
         let path = slot.bytes(.path) ?? []
         let length = Self.prefix.utf8CodeUnitCount
-        let startsRight = path.count >= length
+        let startsRight =
+            path.count >= length
             && Self.prefix.withUTF8Buffer { unsafe path.prefix(length).elementsEqual($0) }
         let rest = startsRight ? path.dropFirst(length) : []
         // `/3/device` without the slash has no token either; a further slash is another path.

@@ -34,7 +34,8 @@ struct PushTypeRule {
     let priority: StaticString?
     let isVoIP: Bool
 
-    private init(_ name: StaticString, suffix: StaticString? = nil, priority: StaticString? = nil, isVoIP: Bool = false) {
+    private init(_ name: StaticString, suffix: StaticString? = nil, priority: StaticString? = nil, isVoIP: Bool = false)
+    {
         self.name = name
         self.suffix = suffix
         self.priority = priority

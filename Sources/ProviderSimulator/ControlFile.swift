@@ -156,7 +156,9 @@ struct ControlReader {
                 timestamp: try timestamp(value)
             )
         case "fcm":
-            guard let fault = FCMFault(rawValue: try text(first)) else { throw self.fault("unknown fcm error in \"do\"") }
+            guard let fault = FCMFault(rawValue: try text(first)) else {
+                throw self.fault("unknown fcm error in \"do\"")
+            }
             return .fault(fault)
         case "body":
             guard let body = AnswerBody(rawValue: try text(first)) else { throw fault("unknown body in \"do\"") }

@@ -15,7 +15,9 @@ final class CryptoKey: @unchecked Sendable {
 
     /// A fresh P-256 key.
     static func makeP256() throws(SimulatorError) -> CryptoKey {
-        unsafe try generate(EVP_PKEY_EC, "a P-256 key") { unsafe EVP_PKEY_CTX_set_ec_paramgen_curve_nid($0, NID_X9_62_prime256v1) }
+        unsafe try generate(EVP_PKEY_EC, "a P-256 key") {
+            unsafe EVP_PKEY_CTX_set_ec_paramgen_curve_nid($0, NID_X9_62_prime256v1)
+        }
     }
 
     /// A fresh RSA key of 2048 bits; takes 50 to 500 ms.
@@ -45,7 +47,8 @@ final class CryptoKey: @unchecked Sendable {
             for isPrivate in [true, false] {
                 guard let bio = unsafe BIO_new_mem_buf(base, Int32(bytes.count)) else { return nil }
                 defer { unsafe BIO_free(bio) }
-                let key = unsafe isPrivate
+                let key =
+                    unsafe isPrivate
                     ? PEM_read_bio_PrivateKey(bio, nil, nil, nil) : PEM_read_bio_PUBKEY(bio, nil, nil, nil)
                 if let key = unsafe key { return unsafe key }
             }

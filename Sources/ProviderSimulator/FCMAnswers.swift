@@ -12,7 +12,9 @@ enum FCMAnswers {
 
     /// A request that is wrong in itself: 400 with BadRequest.
     static func badRequest(_ fields: [(field: String, description: String)], message: String) -> Decision {
-        let violations = fields.map { "{\"field\":\(jsonQuoted($0.field)),\"description\":\(jsonQuoted($0.description))}" }
+        let violations = fields.map {
+            "{\"field\":\(jsonQuoted($0.field)),\"description\":\(jsonQuoted($0.description))}"
+        }
         let detail = Self.detail(
             "google.rpc.BadRequest",
             "\"fieldViolations\":[\(violations.joined(separator: ","))]"
@@ -36,11 +38,18 @@ enum FCMAnswers {
         switch fault {
         case .unregistered:
             error(404, "NOT_FOUND", "Requested entity was not found.", [fcm("UNREGISTERED")], reason: "UNREGISTERED")
-        case .invalidToken, .invalidTokenField, .invalidField, .invalidGeneric, .tooBig, .apnsUnregistered, .unspecified,
+        case .invalidToken, .invalidTokenField, .invalidField, .invalidGeneric, .tooBig, .apnsUnregistered,
+            .unspecified,
             .unknownCode:
             invalidArgument(fault)
         case .senderMismatch:
-            error(403, "PERMISSION_DENIED", "SenderId mismatch", [fcm("SENDER_ID_MISMATCH")], reason: "SENDER_ID_MISMATCH")
+            error(
+                403,
+                "PERMISSION_DENIED",
+                "SenderId mismatch",
+                [fcm("SENDER_ID_MISMATCH")],
+                reason: "SENDER_ID_MISMATCH"
+            )
         case .permissionDenied:
             error(
                 403,
@@ -51,7 +60,13 @@ enum FCMAnswers {
             )
         case .quota, .deviceQuota, .quotaPlain: quotaExceeded(fault)
         case .unavailable:
-            error(503, "UNAVAILABLE", "The service is currently unavailable.", [fcm("UNAVAILABLE")], reason: "UNAVAILABLE")
+            error(
+                503,
+                "UNAVAILABLE",
+                "The service is currently unavailable.",
+                [fcm("UNAVAILABLE")],
+                reason: "UNAVAILABLE"
+            )
         case .internal:
             error(500, "INTERNAL", "Internal error encountered.", [fcm("INTERNAL")], reason: "INTERNAL")
         case .thirdPartyAuth:
@@ -79,7 +94,9 @@ enum FCMAnswers {
             status: status,
             reason: "html",
             contentType: "text/html; charset=UTF-8",
-            body: Array("<!DOCTYPE html><html><title>Error \(status)</title><p>[\(status)] That is an error.</html>".utf8)
+            body: Array(
+                "<!DOCTYPE html><html><title>Error \(status)</title><p>[\(status)] That is an error.</html>".utf8
+            )
         )
     }
 
@@ -88,9 +105,13 @@ enum FCMAnswers {
         let (message, details): (String, [String]) =
             switch fault {
             case .invalidToken: ("The registration token is not a valid FCM registration token", [code])
-            case .invalidTokenField: ("Invalid registration token", [code, violation("message.token", "Invalid registration token")])
+            case .invalidTokenField:
+                ("Invalid registration token", [code, violation("message.token", "Invalid registration token")])
             case .invalidField:
-                ("Invalid value at 'message.android'", [violation("message.android", "Invalid value at 'message.android'")])
+                (
+                    "Invalid value at 'message.android'",
+                    [violation("message.android", "Invalid value at 'message.android'")]
+                )
             case .tooBig: ("Android message is too big", [code])
             case .apnsUnregistered: ("APNs device token is disabled", [code, apns(410, "Unregistered")])
             case .unspecified: ("Unspecified error", [fcm("UNSPECIFIED_ERROR")])
@@ -111,7 +132,13 @@ enum FCMAnswers {
             "google.rpc.QuotaFailure",
             "\"violations\":[{\"subject\":\"\(subject)\",\"description\":\"\(description)\"}]"
         )
-        return error(429, "RESOURCE_EXHAUSTED", description, [fcm("QUOTA_EXCEEDED"), failure], reason: "QUOTA_EXCEEDED")
+        return error(
+            429,
+            "RESOURCE_EXHAUSTED",
+            description,
+            [fcm("QUOTA_EXCEEDED"), failure],
+            reason: "QUOTA_EXCEEDED"
+        )
     }
 
     private static func error(
@@ -127,7 +154,8 @@ enum FCMAnswers {
             reason: reason,
             contentType: "application/json; charset=UTF-8",
             body: Array(
-                "{\"error\":{\"code\":\(code),\"message\":\(jsonQuoted(message)),\"status\":\"\(status)\"\(tail)}}\n".utf8
+                "{\"error\":{\"code\":\(code),\"message\":\(jsonQuoted(message)),\"status\":\"\(status)\"\(tail)}}\n"
+                    .utf8
             )
         )
     }

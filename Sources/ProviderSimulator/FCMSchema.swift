@@ -53,7 +53,10 @@ indirect enum FCMKind {
         "title_loc_args": .stringArray, "sticky": .bool, "local_only": .bool, "default_sound": .bool,
         "default_vibrate_timings": .bool, "default_light_settings": .bool, "event_time": .string,
         "notification_priority": .oneOf(
-            ["PRIORITY_UNSPECIFIED", "PRIORITY_MIN", "PRIORITY_LOW", "PRIORITY_DEFAULT", "PRIORITY_HIGH", "PRIORITY_MAX"],
+            [
+                "PRIORITY_UNSPECIFIED", "PRIORITY_MIN", "PRIORITY_LOW", "PRIORITY_DEFAULT", "PRIORITY_HIGH",
+                "PRIORITY_MAX",
+            ],
             ignoringCase: false
         ),
         "vibrate_timings": .durationArray,
@@ -151,7 +154,8 @@ struct FCMFieldChecker {
     static func durationSeconds(_ text: String) -> (whole: Int64, hasFraction: Bool)? {
         guard text.utf8.last == UInt8(ascii: "s") else { return nil }
         let parts = text.dropLast().split(separator: ".", omittingEmptySubsequences: false)
-        guard (1...2).contains(parts.count), parts.allSatisfy({ !$0.isEmpty && $0.utf8.allSatisfy { (0x30...0x39).contains($0) } }),
+        guard (1...2).contains(parts.count),
+            parts.allSatisfy({ !$0.isEmpty && $0.utf8.allSatisfy { (0x30...0x39).contains($0) } }),
             let whole = Int64(parts[0])
         else { return nil }
         guard parts.count == 2 else { return (whole, false) }

@@ -187,7 +187,10 @@ private func onReadBody(
     user: UnsafeMutableRawPointer?
 ) -> Int {
     guard let connection = unsafe connection(user), let flags = unsafe flags else { return Int(stop) }
-    let piece = unsafe connection.readBody(stream: stream, into: UnsafeMutableBufferPointer(start: buffer, count: length))
+    let piece = unsafe connection.readBody(
+        stream: stream,
+        into: UnsafeMutableBufferPointer(start: buffer, count: length)
+    )
     if piece.isLast { unsafe flags.pointee |= NGHTTP2_DATA_FLAG_EOF.rawValue }
     return piece.isDeferred ? Int(NGHTTP2_ERR_DEFERRED.rawValue) : piece.count
 }

@@ -65,7 +65,8 @@ struct JSONText {
             skipSpace()
             let start = position
             guard skipString() else { return false }
-            let isAps = position - start == 5 && bytes[start + 1] == UInt8(ascii: "a")
+            let isAps =
+                position - start == 5 && bytes[start + 1] == UInt8(ascii: "a")
                 && bytes[start + 2] == UInt8(ascii: "p") && bytes[start + 3] == UInt8(ascii: "s")
             skipSpace()
             guard take(UInt8(ascii: ":")) else { return false }

@@ -49,7 +49,8 @@ struct OAuthService {
                 status: 200,
                 contentType: "application/json; charset=utf-8",
                 body: Array(
-                    "{\"access_token\":\"\(token)\",\"expires_in\":\(options.expiresInSeconds),\"token_type\":\"Bearer\"}".utf8
+                    "{\"access_token\":\"\(token)\",\"expires_in\":\(options.expiresInSeconds),\"token_type\":\"Bearer\"}"
+                        .utf8
                 )
             )
         }
@@ -66,13 +67,15 @@ struct OAuthService {
         guard !candidates.isEmpty else {
             return .refused(Self.error("invalid_grant", "Invalid grant: account not found"))
         }
-        guard let known = candidates.first(where: { $0.key.verifiesRS256(parts.signed, signature: parts.signature) }) else {
+        guard let known = candidates.first(where: { $0.key.verifiesRS256(parts.signed, signature: parts.signature) })
+        else {
             return .refused(Self.error("invalid_grant", "Invalid JWT Signature."))
         }
         guard let issuedAt = parts.claims["iat"]?.integer, let expiry = parts.claims["exp"]?.integer else {
             return .refused(Self.error("invalid_grant", "Invalid JWT: iat and exp are needed."))
         }
-        let isInWindow = issuedAt <= now + 300 && expiry > now - 300 && issuedAt > now - 3900
+        let isInWindow =
+            issuedAt <= now + 300 && expiry > now - 300 && issuedAt > now - 3900
             && expiry - issuedAt <= 3600 && expiry > issuedAt
         guard isInWindow else {
             return .refused(
@@ -88,7 +91,8 @@ struct OAuthService {
             return .refused(Self.error("invalid_scope", "Invalid OAuth scope or ID token audience provided."))
         }
         guard scopes.contains(where: Self.scopes.contains) else { return .refused(Self.idTokenOnly) }
-        guard parts.claims["aud"]?.string == tokenURI else {
+        let audience = parts.claims["aud"]?.string
+        guard audience == tokenURI || audience != nil && audience == known.account.tokenURI else {
             return .refused(Self.error("invalid_grant", "Invalid JWT: Failed audience check."))
         }
         return .granted(known.account)

@@ -115,7 +115,9 @@ package final class ProviderSimulator: Sendable {
 extension ProviderSimulator {
     /// The endpoint of a role; stops the program if that role was not started.
     package func endpoint(_ role: ProviderRole) -> ProviderEndpoint {
-        guard let endpoint = endpoints[role] else { preconditionFailure("the simulator does not play \(role.rawValue)") }
+        guard let endpoint = endpoints[role] else {
+            preconditionFailure("the simulator does not play \(role.rawValue)")
+        }
         return endpoint
     }
 

@@ -63,7 +63,8 @@ final class RequestJudge {
             let current = control.scriptAndEpoch
             script = current.script
             book = RuleBook(rules: script.rules, epoch: current.epoch, previous: book)
-            isTrivial = options.depth == .quick && options.ledger == .totals && !options.honoursTokenWords
+            isTrivial =
+                options.depth == .quick && options.ledger == .totals && !options.honoursTokenWords
                 && options.listener == nil && options.ledgerFile == nil && script.isAccepting
         }
         if store.currentVersion != credentialsVersion {
@@ -205,7 +206,13 @@ final class RequestJudge {
     // MARK: OAuth
 
     private func judgeOAuth(_ slot: StreamSlot, _ origin: Origin, _ record: inout RequestRecord) -> Decision {
-        let subject = RuleBook.Subject(role: .oauth, token: "", topic: nil, connection: origin.connection, bearerHash: 0)
+        let subject = RuleBook.Subject(
+            role: .oauth,
+            token: "",
+            topic: nil,
+            connection: origin.connection,
+            bearerHash: 0
+        )
         if let limited = limitAnswer(.oauth) { return limited }
         if let script = book.isEmpty ? nil : book.script(for: subject), script.behaviour != .accept {
             return carryOut(script)

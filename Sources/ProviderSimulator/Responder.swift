@@ -108,6 +108,7 @@ final class Responder {
             switch index {
             case 8, 13, 18, 23:
                 unsafe text[index] = UInt8(ascii: "-")
+                if index == 18 { bits = nextRandom() }
                 continue
             case 14: unsafe text[index] = UInt8(ascii: "4")
             case 19: unsafe text[index] = UInt8(ascii: isUpper ? "A" : "a")
@@ -116,7 +117,6 @@ final class Responder {
                 unsafe text[index] = digit < 10 ? 0x30 + digit : letter + digit
             }
             bits >>= 4
-            if index == 18 { bits = nextRandom() }
         }
     }
 

@@ -165,7 +165,8 @@ final class ServerLoop {
         while true {
             guard let socket = listener.accept() else { return }
             judge.refresh()
-            if judge.script.resetsNewConnections.contains(listener.role) || connections.count >= Self.maximumConnections {
+            if judge.script.resetsNewConnections.contains(listener.role) || connections.count >= Self.maximumConnections
+            {
                 Listener.reset(socket)
                 continue
             }

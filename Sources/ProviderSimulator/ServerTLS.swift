@@ -60,7 +60,8 @@ private func selectHTTP2(
     var position = 0
     while position < Int(offeredLength) {
         let length = unsafe Int(offered[position])
-        let isH2 = unsafe length == 2 && position + 2 < Int(offeredLength)
+        let isH2 =
+            unsafe length == 2 && position + 2 < Int(offeredLength)
             && offered[position + 1] == 0x68 && offered[position + 2] == 0x32
         if isH2 {
             unsafe out.pointee = offered + position + 1

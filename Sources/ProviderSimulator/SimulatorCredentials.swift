@@ -46,3 +46,31 @@ func serviceAccountText(_ account: OAuthAccount, tokenURI: String) -> String {
 
     """
 }
+
+extension APNsSigningKey {
+    /// A key from a `.p8` file, for both environments. Throws if the file cannot be read; the key is checked at start.
+    package init(keyID: String, teamID: String, file: String) throws(SimulatorError) {
+        let text = String(decoding: try SimulatorFiles.read(file), as: UTF8.self)
+        self.init(keyID: keyID, teamID: teamID, privateKeyPEM: text)
+    }
+}
+
+extension OAuthAccount {
+    /// A service account from the JSON file that Google hands out. Throws when a field is missing, naming it.
+    package init(file: String) throws(SimulatorError) {
+        let tree = JSONText.parse(try SimulatorFiles.read(file))
+        func field(_ name: String) throws(SimulatorError) -> String {
+            guard let text = tree?[name]?.string, !text.isEmpty else {
+                throw SimulatorError(code: .file, context: "\(file) has no \"\(name)\": is it a service account JSON?")
+            }
+            return text
+        }
+        self.init(
+            projectID: try field("project_id"),
+            clientEmail: try field("client_email"),
+            privateKeyID: try field("private_key_id"),
+            privateKeyPEM: try field("private_key"),
+            tokenURI: tree?["token_uri"]?.string
+        )
+    }
+}

@@ -107,8 +107,18 @@ package struct OAuthAccount: Sendable, Hashable {
     /// PKCS#8 PEM of an RSA key.
     package var privateKeyPEM: String
 
-    package init(projectID: String, clientEmail: String, privateKeyID: String, privateKeyPEM: String) {
+    /// An audience that assertions may name besides the simulator's own token endpoint.
+    package var tokenURI: String?
+
+    package init(
+        projectID: String,
+        clientEmail: String,
+        privateKeyID: String,
+        privateKeyPEM: String,
+        tokenURI: String? = nil
+    ) {
         self.projectID = projectID
+        self.tokenURI = tokenURI
         self.clientEmail = clientEmail
         self.privateKeyID = privateKeyID
         self.privateKeyPEM = privateKeyPEM

@@ -46,7 +46,8 @@ final class TestIdentity: Sendable {
         store: CredentialStore
     ) throws(SimulatorError) -> SimulatorCredentials {
         let keys = options.apns.keys.isEmpty ? [apnsKey] : options.apns.keys
-        let accounts = options.oauth.accounts.isEmpty ? [try madeAccount(options.fcm.projectID)] : options.oauth.accounts
+        let accounts =
+            options.oauth.accounts.isEmpty ? [try madeAccount(options.fcm.projectID)] : options.oauth.accounts
         var knownKeys: [ProviderTokenVerifier.KnownKey] = []
         for key in keys { knownKeys.append(try ProviderTokenVerifier.KnownKey(key)) }
         var knownAccounts: [OAuthService.KnownAccount] = []

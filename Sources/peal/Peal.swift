@@ -15,6 +15,6 @@ struct Peal {
     static let root = Command(
         group: "peal",
         summary: "batch send pipeline for push notifications on PostgreSQL",
-        []
+        [SimulateCommand.command]
     )
 }

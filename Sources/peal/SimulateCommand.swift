@@ -1,0 +1,174 @@
+import Glibc
+import PealRuntime
+import ProviderSimulator
+import Synchronization
+
+/// `peal simulate`: APNs, FCM and the Google token endpoint as one local server, in the foreground.
+enum SimulateCommand {
+    static let command = Command(
+        "simulate",
+        summary: "play APNs, FCM and the Google token endpoint on this machine",
+        discussion: """
+            Real TLS and HTTP/2 on loopback; nothing leaves the machine. Point credentials at the printed endpoints and
+            PEAL_CA_FILE at the printed file. Tokens script their own answer, for example deadbeef… (410 Unregistered),
+            bad40002… (BadDeviceToken), de1ade1a0200… (200 ms late), f12505000002… (500 twice, then 200), or for FCM
+            unregistered:…, quota-30:…, delay-200:…; the whole table, and the control file, are in docs/simulator.md.
+            Ends on Ctrl-C or SIGTERM.
+            """,
+        options: [
+            Option(
+                "base-port",
+                "PORT",
+                "first of four ports: APNs production, sandbox, FCM, token endpoint; default free ones"
+            ),
+            Option("bind", "ADDRESS", "IPv4 address to listen on; default 127.0.0.1"),
+            Option("directory", "DIR", "where ca.pem is written; default a new directory under /tmp"),
+            Option("write-credentials", "DIR", "write an APNs key, a service account and ca.pem that work here"),
+            Option("apns-key", "FILE", "accept this .p8 key (with --key-id and --team-id) instead of a new one"),
+            Option("key-id", "ID", "key id of --apns-key"),
+            Option("team-id", "ID", "team id of --apns-key"),
+            Option("service-account", "FILE", "accept this service account instead of a new one"),
+            Option("project", "ID", "FCM project of the new service account"),
+            Option("control", "FILE", "script the answers by this JSON file, read again when it changes"),
+            Option("latency-ms", "N", "delay each answer"),
+            Option("streams", "N", "streams that APNs allows after the first accepted request; default 1000"),
+            Option("ledger", "FILE", "append one JSON line per request"),
+            Option(flag: "ledger-tokens-only", "remember counts per token instead of requests, for long runs"),
+            Option(
+                flag: "quick",
+                "check nothing and answer at once, for load runs; totals only unless a ledger is asked for"
+            ),
+            Option(flag: "token-words", "honour the words in tokens in --quick too"),
+        ],
+        examples: [
+            Example(
+                "peal simulate --write-credentials /tmp/sim",
+                "starts, and leaves credentials to register with peal"
+            ),
+            Example("peal simulate --quick --base-port 9443", "a target for load runs"),
+        ]
+    ) { arguments in
+        try await run(arguments)
+    }
+
+    @concurrent
+    private static func run(_ arguments: ParsedArguments) async throws -> ExitStatus {
+        let simulator: ProviderSimulator
+        do {
+            simulator = try ProviderSimulator.start(try options(from: arguments))
+            if let directory = arguments.text("write-credentials") {
+                try simulator.writeCredentials(to: directory)
+            }
+        } catch let error as SimulatorError {
+            throw CommandError(.failure, error.description)
+        }
+        try printEndpoints(simulator, credentials: arguments.text("write-credentials"))
+        StopSignal.install()
+        var progress = Progress()
+        while !StopSignal.hasCome {
+            try await Task.sleep(for: .milliseconds(100))
+            if StandardOutput.errorIsTerminal { progress.show(simulator.ledger.totals) }
+        }
+        simulator.stop()
+        try printSummary(simulator.ledger)
+        return .success
+    }
+
+    private static func options(from arguments: ParsedArguments) throws -> SimulatorOptions {
+        var options = arguments.flag("quick") ? SimulatorOptions.quick() : SimulatorOptions()
+        if let first = try arguments.integer("base-port", in: 1...65_532) {
+            for (offset, role) in ProviderRole.allCases.enumerated() { options.ports[role] = first + offset }
+        }
+        if let address = arguments.text("bind") { options.bindAddress = address }
+        options.directory = arguments.text("directory")
+        options.controlFile = arguments.text("control")
+        options.ledgerFile = arguments.text("ledger")
+        if options.ledgerFile != nil { options.ledger = .records }
+        if arguments.flag("ledger-tokens-only") { options.ledger = .tokens }
+        if arguments.flag("token-words") { options.honoursTokenWords = true }
+        options.latencyMilliseconds = try arguments.integer("latency-ms", in: 0...3_600_000) ?? 0
+        if let streams = try arguments.integer("streams", in: 1...100_000) {
+            options.apns.streamsAfterAcceptance = UInt32(streams)
+        }
+        if let project = arguments.text("project") { options.fcm.projectID = project }
+        if let file = arguments.text("apns-key") {
+            guard let keyID = arguments.text("key-id"), let teamID = arguments.text("team-id") else {
+                throw CommandError(.usage, "--apns-key needs --key-id and --team-id")
+            }
+            options.apns.keys = [try APNsSigningKey(keyID: keyID, teamID: teamID, file: file)]
+        }
+        if let file = arguments.text("service-account") {
+            let account = try OAuthAccount(file: file)
+            options.oauth.accounts = [account]
+            options.fcm.projectID = account.projectID
+        }
+        return options
+    }
+
+    private static func printEndpoints(_ simulator: ProviderSimulator, credentials: String?) throws {
+        var table = RowPrinter(columns: ["provider", "endpoint"], format: .table)
+        var rows = ProviderRole.allCases.compactMap { role in
+            simulator.endpoints[role].map { [Cell.text(role.rawValue), Cell.text($0.url)] }
+        }
+        rows.append(["ca file", .text(simulator.caFile)])
+        rows.append(["apns key id", .text(simulator.keyID)])
+        rows.append(["apns team id", .text(simulator.teamID)])
+        rows.append(["fcm project", .text(simulator.projectID)])
+        if let credentials { rows.append(["credentials", .text(credentials)]) }
+        try table.print(rows)
+    }
+
+    private static func printSummary(_ ledger: Ledger) throws {
+        let totals = ledger.totals
+        var table = RowPrinter(columns: ["what", "count"], format: .table)
+        var rows: [[Cell]] = [
+            ["requests", .number(totals.requests)],
+            ["accepted", .number(totals.accepted)],
+            ["rejected", .number(totals.rejected)],
+            ["unanswered", .number(totals.unanswered)],
+            ["connections", .number(totals.connectionsOpened)],
+        ]
+        let histogram = ledger.acceptedHistogram()
+        if !histogram.isEmpty {
+            rows.append(["tokens accepted once", .number(histogram[1] ?? 0)])
+            let repeated = histogram.reduce(0) { $0 + ($1.key > 1 ? $1.value : 0) }
+            rows.append(["tokens accepted more often", .number(repeated)])
+        }
+        try table.print(rows)
+    }
+}
+
+/// The line of counts on a terminal, once a second.
+private struct Progress {
+    private var shownAt: ContinuousClock.Instant?
+    private var lastRequests = 0
+
+    mutating func show(_ totals: SimulatorTotals, now: ContinuousClock.Instant = .now) {
+        if let shownAt, now - shownAt < .seconds(1) { return }
+        let seconds = shownAt.map { (now - $0) / .seconds(1) } ?? 1
+        let rate = Int(Double(totals.requests - lastRequests) / seconds)
+        StandardOutput.errorText(
+            "\r\u{1B}[K\(Digits.grouped(totals.requests)) requests, \(Digits.grouped(rate))/s, "
+                + "\(Digits.grouped(totals.accepted)) accepted, \(Digits.grouped(totals.rejected)) rejected, "
+                + "\(Digits.grouped(totals.unanswered)) unanswered, \(totals.connectionsOpen) connections"
+        )
+        shownAt = now
+        lastRequests = totals.requests
+    }
+}
+
+/// Ctrl-C and SIGTERM: the first one asks for an orderly end, a second one ends at once.
+private enum StopSignal {
+    private static let came = Atomic<Bool>(false)
+
+    static var hasCome: Bool { came.load(ordering: .acquiring) }
+
+    static func install() {
+        for number in [SIGINT, SIGTERM] {
+            signal(number) { number in
+                StopSignal.came.store(true, ordering: .releasing)
+                signal(number, SIG_DFL)
+            }
+        }
+    }
+}
