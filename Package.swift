@@ -82,12 +82,12 @@ let package = Package(
 
         target(
             "TestSupport",
-            ["PushCore", "Postgres", "SQLText", "PealRuntime", "ProviderSimulator"],
+            ["PushCore", "Telemetry", "Postgres", "SQLText", "PealRuntime", "ProviderSimulator"],
             path: "Tests/TestSupport"
         ),
         tests("PushCoreTests", ["PushCore"]),
         tests("TelemetryTests", ["PushCore", "Telemetry"]),
-        tests("PostgresTests", ["PushCore", "Postgres", "SQLText"]),
+        tests("PostgresTests", ["PushCore", "Telemetry", "Postgres", "SQLText"]),
         tests("SQLTests", ["PushCore", "Postgres", "SQLText", "Delivery"]),
         tests("OpenSSLTests", ["PushCore", "OpenSSL"]),
         tests("HTTP2Tests", ["PushCore", "HTTP2", "OpenSSL", "ProviderSimulator"]),

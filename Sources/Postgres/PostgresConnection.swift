@@ -59,6 +59,7 @@ package actor PostgresConnection {
     }
 
     /// Runs one statement. Without a deadline of its own it has the configuration's `statementDeadline`.
+    @discardableResult
     package func query(
         _ statement: SQLStatement,
         _ parameters: PostgresParameters = .none,
@@ -72,12 +73,17 @@ package actor PostgresConnection {
 
     /// Runs a script of several statements without parameters, as one transaction unless it says otherwise.
     ///
+    /// Errors call it by `name`.
     /// The rows of the last statement come back as text: only `text` and `bytes` can read them.
     @discardableResult
-    package func execute(_ script: String, deadline: Duration? = nil) async throws(PostgresError) -> PostgresRows {
+    package func execute(
+        _ script: String,
+        named name: String? = nil,
+        deadline: Duration? = nil
+    ) async throws(PostgresError) -> PostgresRows {
         let time = deadline ?? configuration.statementDeadline
         return try await interruptible { link throws(PostgresError) in
-            try link.execute(script, "run a script", within: time)
+            try link.execute(script, "run a script", named: name, within: time)
         }
     }
 

@@ -82,29 +82,18 @@ extension PostgresLink {
         if configuration.requiresWritableServer { settings.append(("target_session_attrs", "read-write")) }
         settings.append(("dbname", configuration.connectionString))
         settings += [("host", host.host), ("hostaddr", host.address), ("port", host.port)]
-        let keywords = CStringList(settings.map(\.keyword))
-        let values = CStringList(settings.map(\.value))
-        return unsafe PQconnectStartParams(keywords.pointers, values.pointers, 1)
+        return withCStrings(settings.map(\.keyword)) { keywords in
+            withCStrings(settings.map(\.value)) { values in
+                unsafe PQconnectStartParams(keywords.constant, values.constant, 1)
+            }
+        }
     }
 }
 
-/// Copies of strings for C: a list of pointers with a null at its end.
-@safe final class CStringList {
-    let pointers: UnsafeMutablePointer<UnsafePointer<CChar>?>
-    private let count: Int
-
-    init(_ strings: [String]) {
-        count = strings.count
-        unsafe pointers = .allocate(capacity: strings.count + 1)
-        for (position, string) in strings.enumerated() {
-            unsafe (pointers + position).initialize(to: UnsafePointer(strdup(string)))
-        }
-        unsafe (pointers + strings.count).initialize(to: nil)
-    }
-
-    deinit {
-        for position in 0..<count { unsafe free(UnsafeMutablePointer(mutating: pointers[position])) }
-        unsafe pointers.deallocate()
+extension UnsafeMutablePointer<UnsafeMutablePointer<CChar>?> {
+    /// The same list for a function that promises not to write.
+    fileprivate var constant: UnsafePointer<UnsafePointer<CChar>?> {
+        unsafe UnsafeRawPointer(self).assumingMemoryBound(to: UnsafePointer<CChar>?.self)
     }
 }
 

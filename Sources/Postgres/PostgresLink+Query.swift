@@ -21,8 +21,13 @@ extension PostgresLink {
     }
 
     /// Runs several statements in the simple protocol; the first error ends it.
-    func execute(_ script: String, _ verb: StaticString, within time: Duration) throws(PostgresError) -> PostgresRows {
-        var exchange = Exchange(verb, within: time)
+    func execute(
+        _ script: String,
+        _ verb: StaticString,
+        named name: String? = nil,
+        within time: Duration
+    ) throws(PostgresError) -> PostgresRows {
+        var exchange = Exchange(verb, statementName: name, within: time)
         let connection = unsafe try opened(exchange)
         guard unsafe PQsendQuery(connection, script) == 1 else { throw unsafe brokenConnection(connection, exchange) }
         let result = unsafe try lastResult(&exchange)

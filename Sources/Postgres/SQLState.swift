@@ -11,6 +11,7 @@ package struct SQLState: Hashable, Sendable, ExpressibleByStringLiteral, CustomS
 
     package static let uniqueViolation: SQLState = "23505"
     package static let readOnlyTransaction: SQLState = "25006"
+    package static let undefinedSchema: SQLState = "3F000"
     package static let serializationFailure: SQLState = "40001"
     package static let deadlockDetected: SQLState = "40P01"
     package static let undefinedTable: SQLState = "42P01"

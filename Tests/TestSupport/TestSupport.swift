@@ -1,1 +1,0 @@
-// Shared builders for tests.

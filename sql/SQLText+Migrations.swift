@@ -1,0 +1,34 @@
+package import PushCore
+
+extension SQLText {
+    /// The schema, step by step in order: each file of `sql/migrations`.
+    ///
+    /// SwiftPM names a file that begins with a digit by putting an underscore in its place.
+    package static let migrations: [SQLMigration] = [
+        migration("0001_create_tables", PackageResources._001_create_tables_sql),
+        migration("0002_check_content", PackageResources._002_check_content_sql),
+        migration("0003_create_interface", PackageResources._003_create_interface_sql),
+    ]
+
+    /// What the migrator itself runs.
+    package static let migratorStatements = MigratorStatements(
+        lock: statement("migrator_lock", PackageResources.migrator_lock_sql),
+        limitLockWaits: statement("migrator_limit_lock_waits", PackageResources.migrator_limit_lock_waits_sql),
+        createSchema: statement("migrator_create_schema", PackageResources.migrator_create_schema_sql),
+        createVersionTable: statement(
+            "migrator_create_version_table",
+            PackageResources.migrator_create_version_table_sql
+        ),
+        readVersions: statement("migrator_read_versions", PackageResources.migrator_read_versions_sql),
+        insertVersion: statement("migrator_insert_version", PackageResources.migrator_insert_version_sql)
+    )
+
+    /// A file's name is its number in four digits, an underscore, and its name.
+    private static func migration(_ fileName: StaticString, _ bytes: [UInt8]) -> SQLMigration {
+        let parts = "\(fileName)".split(separator: "_", maxSplits: 1)
+        guard parts.count == 2, let number = Int32(parts[0]) else {
+            preconditionFailure("\(fileName) is no name for a migration")
+        }
+        return SQLMigration(number: number, name: String(parts[1]), text: String(decoding: bytes, as: UTF8.self))
+    }
+}

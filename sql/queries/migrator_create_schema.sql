@@ -1,0 +1,2 @@
+-- Makes the schema that everything lives in.
+CREATE SCHEMA IF NOT EXISTS peal
