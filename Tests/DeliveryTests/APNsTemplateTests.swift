@@ -40,7 +40,7 @@ import Testing
                 + #""thread-id":"c42","category":"MSG","mutable-content":1,"interruption-level":"time-sensitive","#
                 + #""relevance-score":0.5},"m":"1881","url":"https://example.com/c/42","#
                 + #""image":"https://example.com/ann.png","#
-                + #""actions":[{"id":"reply","title":"Reply"},{"id":"open","title":"Open","url":"app://c/42"}]}"#
+                + #""actions":[{"id":"reply","title":"Reply"},{"id":"open","url":"app://c/42","title":"Open"}]}"#
         )
         #expect(
             template.headers == [

@@ -66,7 +66,7 @@ BEGIN
     IF unknown IS NOT NULL THEN
         PERFORM peal.refuse_field(
             path || '.' || unknown,
-            'is not known' || coalesce(format(' (did you mean %s?)', peal.nearest_key(unknown, known)), '')
+            'is not known' || coalesce(' (did you mean ' || peal.nearest_key(unknown, known) || '?)', '')
         );
     END IF;
 END
