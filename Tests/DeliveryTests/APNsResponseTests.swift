@@ -157,6 +157,29 @@ import Testing
         }
     }
 
+    @Test func `case 54: a limit, a silence and an overload leave the device alone`() {
+        #expect(interpret(429, #"{"reason":"TooManyRequests"}"#).disposition == .retry(RetryAdvice(.device)))
+        #expect(interpret(503, #"{"reason":"ServiceUnavailable"}"#).disposition == .retry(RetryAdvice(.provider)))
+        #expect(Verdict(unanswered: .timedOut).disposition == .doubtful)
+    }
+
+    @Test(arguments: ["PayloadEmpty", "BadTopic"])
+    func `case 72: a permanent error is not sent again`(reason: String) {
+        switch interpret(400, #"{"reason":"\#(reason)"}"#).disposition {
+        case .payloadFault, .credentialRefused: break
+        case let other: Issue.record("\(reason) led to \(other)")
+        }
+    }
+
+    @Test func `case 89: an expired provider token is renewed and its connection replaced`() {
+        let verdict = interpret(403, #"{"reason":"ExpiredProviderToken"}"#)
+        #expect(verdict == Verdict(.rejected("ExpiredProviderToken"), .refreshCredential, replacesConnection: true))
+    }
+
+    @Test func `case 91: a provider token that cannot be verified is the credential's fault`() {
+        #expect(interpret(403, #"{"reason":"InvalidProviderToken"}"#).disposition == .credentialRefused)
+    }
+
     @Test func `a body of a megabyte is read and survives`() {
         let filler = String(repeating: #"{"a":["x"]},"#, count: 90_000)
         let verdict = interpret(400, #"{"list":[\#(filler)1],"reason":"BadTopic"}"#)

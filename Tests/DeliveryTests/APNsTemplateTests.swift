@@ -165,6 +165,22 @@ import Testing
         #expect(header("apns-push-type", of: template) == pushType)
     }
 
+    @Test func `case 179: a bundle id that has the suffix already keeps it once`() throws {
+        let content = try Content.parse(
+            JSONValue.parse(#"{"title":"x","apns":{"headers":{"apns-push-type":"pushtotalk"}}}"#)
+        )
+        let templates = NotificationTemplates(
+            content,
+            provider: .apns(bundleID: "com.example.talk.voip-ptt"),
+            settings: MessageSettings(expiration: .immediate)
+        )
+        #expect(header("apns-topic", of: try #require(templates.all.first)) == "com.example.talk.voip-ptt")
+    }
+
+    @Test func `case 184: a background push keeps the ttl of its job`() throws {
+        #expect(header("apns-expiration", of: try make(#"{"available":true}"#)) == "1772449200")
+    }
+
     @Test func `a relative badge goes to the service extension`() throws {
         let template = try make(#"{"body":"x","badge":{"increase":2}}"#)
         #expect(body(template) == #"{"aps":{"alert":{"body":"x"},"mutable-content":1},"badge_increase":2}"#)

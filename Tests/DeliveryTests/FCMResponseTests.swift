@@ -82,6 +82,18 @@ import Testing
         )
     }
 
+    @Test func `case 70: of these answers only the unregistered one is a dead token`() {
+        let dead = [
+            (429, "QUOTA_EXCEEDED"), (401, "THIRD_PARTY_AUTH_ERROR"), (503, "UNAVAILABLE"), (500, "INTERNAL"),
+            (404, "UNREGISTERED"),
+        ].filter { status, code in
+            let verdict = interpret(status, error(status, "X", details: [fcmError(code)]))
+            if case .deadToken = verdict.disposition { return true }
+            return false
+        }
+        #expect(dead.map(\.1) == ["UNREGISTERED"])
+    }
+
     @Test func `row 1: the word of APNs behind FCM is a dead token`() {
         for detail in [apnsError(status: 410, reason: "x"), apnsError(status: 400, reason: "Unregistered")] {
             let body = error(400, "INVALID_ARGUMENT", details: [fcmError("INVALID_ARGUMENT"), detail])

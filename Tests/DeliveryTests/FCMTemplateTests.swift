@@ -82,6 +82,11 @@ import Testing
         #expect(!body(try make(#"{"data":{"a":"b"}}"#)).contains("collapse_key"))
     }
 
+    @Test func `case 23: the collapse id is the collapse key, and the tag of what is shown`() throws {
+        let text = body(try make(#"{"title":"x"}"#, collapseID: "order-7"))
+        #expect(text.contains(#""collapse_key":"order-7","notification":{"tag":"order-7"}"#))
+    }
+
     @Test func `a token is escaped and cannot change the message`() throws {
         let text = body(try make(#"{"title":"x"}"#), token: #"a"},"topic":"all\"#)
         #expect(text.hasSuffix(#""token":"a\"},\"topic\":\"all\\"}}"#))

@@ -18,7 +18,7 @@ enum APNsTemplate {
         writer.append(json: payload)
         let pushType = pushType(of: payload, override: content.apns)
         var headers = [
-            HeaderField("apns-topic", content.apns.topic ?? bundleID + topicSuffix(of: pushType)),
+            HeaderField("apns-topic", content.apns.topic ?? topic(of: bundleID, pushType: pushType)),
             HeaderField("apns-push-type", pushType),
             HeaderField("apns-priority", priority(of: content, pushType: pushType)),
             HeaderField("apns-expiration", expiration(settings.expiration)),
@@ -118,6 +118,12 @@ enum APNsTemplate {
         case .immediate: "0"
         case .at(let epochSeconds): String(epochSeconds)
         }
+    }
+
+    /// A bundle identifier that was set with its suffix already keeps it once.
+    private static func topic(of bundleID: String, pushType: String) -> String {
+        let suffix = topicSuffix(of: pushType)
+        return bundleID.hasSuffix(suffix) ? bundleID : bundleID + suffix
     }
 
     /// What Apple appends to the bundle identifier for a push type; other types use it as it is.
