@@ -458,6 +458,7 @@ LEFT JOIN peal.job AS j ON j.id = r.job_id
 LEFT JOIN peal.device AS d ON d.app_id = j.app_id AND d.id = r.device_id;
 
 -- The jobs whose count does not add up (promise 1), with every term from its own source: no row, ever.
+-- A job whose results were dropped with their day is checked by its counts alone.
 CREATE FUNCTION peal.check_accounting()
 RETURNS TABLE (
     job_id uuid, audience bigint, accepted bigint, rejected bigint, skipped bigint, expired bigint,
@@ -465,29 +466,53 @@ RETURNS TABLE (
 )
 LANGUAGE sql STABLE
 AS $$
-    SELECT
-        j.id, j.audience_count, r.accepted, r.rejected, r.skipped, r.expired, r.superseded, r.cancelled, r.unknown,
-        left_over.n, stat.n
-    FROM peal.job AS j
-    LEFT JOIN (
+    WITH result AS (
         SELECT
-            job_id,
+            r.job_id,
             count(*) FILTER (WHERE outcome = 1) AS accepted, count(*) FILTER (WHERE outcome = 2) AS rejected,
             count(*) FILTER (WHERE outcome = 3) AS skipped, count(*) FILTER (WHERE outcome = 4) AS expired,
             count(*) FILTER (WHERE outcome = 5) AS superseded, count(*) FILTER (WHERE outcome = 6) AS cancelled,
             count(*) FILTER (WHERE outcome = 7) AS unknown, count(*) AS n
-        FROM peal.result GROUP BY job_id
-    ) AS r ON r.job_id = j.id
-    CROSS JOIN LATERAL (SELECT peal.job_remaining(j) AS n) AS left_over
-    CROSS JOIN LATERAL (
-        SELECT coalesce(sum(n), 0)::bigint AS n
+        FROM peal.result AS r GROUP BY r.job_id
+    ),
+    left_over AS (
+        SELECT held.job_id, sum(held.n)::bigint AS n
         FROM (
-            SELECT n FROM peal.job_stat WHERE job_id = j.id
+            SELECT p.job_id, p.size::bigint AS n
+            FROM peal.audience_page AS p
+            JOIN peal.job AS j ON j.id = p.job_id AND j.audience_at = p.audience_at
+            WHERE p.page_no >= j.published_pages
             UNION ALL
-            SELECT n FROM peal.stat_delta WHERE job_id = j.id
+            SELECT b.job_id, b.size - bit_count(b.done) FROM peal.batch AS b
+            UNION ALL
+            SELECT d.job_id, d.size - bit_count(d.done) FROM peal.batch_delayed AS d
+        ) AS held
+        GROUP BY held.job_id
+    ),
+    stat AS (
+        SELECT counted.job_id, sum(counted.n)::bigint AS n
+        FROM (
+            SELECT s.job_id, s.n FROM peal.job_stat AS s
+            UNION ALL
+            SELECT s.job_id, s.n FROM peal.stat_delta AS s
         ) AS counted
-    ) AS stat
-    WHERE j.audience_count <> coalesce(r.n, 0) + left_over.n OR stat.n <> coalesce(r.n, 0)
+        GROUP BY counted.job_id
+    ),
+    kept AS (
+        SELECT min(to_date(right(c.relname, 8), 'YYYYMMDD'))::timestamp AT TIME ZONE 'UTC' AS since
+        FROM pg_catalog.pg_inherits AS i
+        JOIN pg_catalog.pg_class AS c ON c.oid = i.inhrelid
+        WHERE i.inhparent = 'peal.result'::regclass
+    )
+    SELECT
+        j.id, j.audience_count, result.accepted, result.rejected, result.skipped, result.expired, result.superseded,
+        result.cancelled, result.unknown, coalesce(left_over.n, 0), coalesce(stat.n, 0)
+    FROM peal.job AS j
+    LEFT JOIN result ON result.job_id = j.id
+    LEFT JOIN left_over ON left_over.job_id = j.id
+    LEFT JOIN stat ON stat.job_id = j.id
+    WHERE j.audience_count <> coalesce(stat.n, 0) + coalesce(left_over.n, 0)
+        OR coalesce(stat.n, 0) <> coalesce(result.n, 0) AND (SELECT since FROM kept) <= coalesce(j.audience_at, 'infinity')
 $$;
 
 -- The state of a job, or the error that there is none.
