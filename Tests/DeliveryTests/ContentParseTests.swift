@@ -65,6 +65,15 @@ import Testing
         #expect(body("\u{FF}\u{0}-x") == #"{"aps":{"alert":{"title":"d","body":"D"}}}"#)
     }
 
+    @Test func `a call makes no notification`() throws {
+        let content = try parse(#"{"call":{"event":"incoming"},"data":{"a":"b"}}"#, kind: "call")
+        for provider in [NotificationTemplates.Provider.apns(bundleID: "x"), .fcm(validateOnly: false)] {
+            let settings = MessageSettings(expiration: .immediate)
+            let templates = NotificationTemplates(content, provider: provider, settings: settings)
+            #expect(templates.all.map(\.fault) == [.nothingToSend])
+        }
+    }
+
     @Test func `a message id is derived from job and device, so a repeat carries the same one`() throws {
         let job = JobID(try #require(UUIDValue("6f1d3c52-0d0b-4f7e-9a57-1e0f5f2f9b10")))
         #expect(MessageID.make(job: job, device: DeviceID(0)).description == "6f1d3c52-0d0b-4f7e-9a57-1e0f5f2f9b10")

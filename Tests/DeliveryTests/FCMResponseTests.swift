@@ -195,6 +195,23 @@ import Testing
         #expect(interpret(404, #"{"x":{"details":[{"errorCode":"UNREGISTERED"}]}}"#).disposition == .credentialRefused)
     }
 
+    @Test func `damaged bodies are judged all the same`() {
+        let details = [fcmError("INVALID_ARGUMENT"), badRequest("message.token"), apnsError(status: 410, reason: "x")]
+        let whole = Array(error(400, "INVALID_ARGUMENT", details: details).utf8)
+        var random = SystemRandomNumberGenerator()
+        for _ in 0..<3_000 {
+            var body = whole
+            for _ in 0..<Int.random(in: 1...8, using: &random) {
+                body[Int.random(in: 0..<body.count, using: &random)] = UInt8.random(in: 0...255, using: &random)
+            }
+            for status in [400, 404, 410, 503] {
+                let fcm = FCMResponse.interpret(status: status, body: body.span)
+                let apns = APNsResponse.interpret(status: status, body: body.span)
+                #expect(fcm.outcome != .accepted && apns.outcome != .accepted)
+            }
+        }
+    }
+
     @Test func `a cut body counts as far as it goes`() {
         let body = error(404, "NOT_FOUND", details: [fcmError("UNREGISTERED")])
         for length in 0..<body.utf8.count {

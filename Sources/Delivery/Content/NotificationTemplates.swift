@@ -17,7 +17,9 @@ package struct NotificationTemplates: Sendable {
     package init(_ content: Content, provider: Provider, settings: MessageSettings) {
         languages = content.languages
         all = ([""] + languages).map { language in
-            switch provider {
+            // A call is not a notification: its messages have a form of their own.
+            guard content.call == nil else { return .nothing }
+            return switch provider {
             case .apns(let bundleID):
                 APNsTemplate.make(content, language: language, bundleID: bundleID, settings: settings)
             case .fcm(let validateOnly):
