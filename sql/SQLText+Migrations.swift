@@ -8,6 +8,9 @@ extension SQLText {
         migration("0001_create_tables", PackageResources._001_create_tables_sql),
         migration("0002_check_content", PackageResources._002_check_content_sql),
         migration("0003_create_interface", PackageResources._003_create_interface_sql),
+        migration("0004_create_freeze", PackageResources._004_create_freeze_sql),
+        migration("0005_create_publish", PackageResources._005_create_publish_sql),
+        migration("0006_create_scheduler", PackageResources._006_create_scheduler_sql),
     ]
 
     /// What the migrator itself runs.
