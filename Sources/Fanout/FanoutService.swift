@@ -1,0 +1,94 @@
+package import Postgres
+package import PushCore
+import Synchronization
+package import Telemetry
+
+/// Turns jobs into ready batches, in this process, beside as many others as there are.
+///
+/// Two loops with a connection each: one for small urgent jobs, one that freezes and publishes all others in turns.
+package final class FanoutService<ServiceClock: Clock>: Sendable where ServiceClock.Duration == Duration {
+    private let database: PostgresConfiguration
+    private let configuration: FanoutConfiguration
+    private let logger: Logger
+    private let onPublished: @Sendable (Lane) -> Void
+    private let urgent: LoopDriver<ServiceClock>
+    private let campaigns: LoopDriver<ServiceClock>
+    /// Whether an urgent wake-up is to be passed on, once the small jobs among its jobs are taken.
+    private let isUrgentWakePending = Atomic(false)
+
+    /// - Parameter onPublished: called when batches of a lane are committed and ready; must return at once.
+    package init(
+        database: PostgresConfiguration,
+        configuration: FanoutConfiguration = FanoutConfiguration(),
+        logger: Logger,
+        clock: ServiceClock,
+        onPublished: @escaping @Sendable (Lane) -> Void
+    ) {
+        self.database = database
+        self.configuration = configuration
+        self.logger = logger
+        self.onPublished = onPublished
+        urgent = LoopDriver(poll: configuration.urgentPoll, clock: clock, logger: logger)
+        campaigns = LoopDriver(poll: configuration.campaignPoll, clock: clock, logger: logger)
+    }
+
+    /// Tells that a lane has jobs that are due. Callable from anywhere, returns at once.
+    package func wake(_ lane: Lane) {
+        switch lane {
+        case .call, .transactional:
+            isUrgentWakePending.store(true, ordering: .releasing)
+            urgent.wake()
+        case .campaign: campaigns.wake()
+        }
+    }
+
+    /// Ends `run` after the step that is going on, at most one; leases are given up.
+    package func stop() {
+        urgent.stop()
+        campaigns.stop()
+    }
+
+    /// Works until `stop`. A database that is away is waited for; cancelling the task stops without giving up leases.
+    @concurrent
+    package func run() async {
+        async let small: Void = runSmallJobs()
+        async let others: Void = runJobs()
+        _ = await (small, others)
+    }
+
+    @concurrent
+    private func runSmallJobs() async {
+        var loop = SmallJobLoop(
+            database,
+            configuration: configuration,
+            driver: urgent,
+            logger: logger,
+            onPublished: onPublished,
+            onTurnEnd: { [self] in
+                if isUrgentWakePending.exchange(false, ordering: .acquiringAndReleasing) { campaigns.wake() }
+            }
+        )
+        await urgent.run { () throws(PostgresError) in try await loop.turn() }
+        await loop.connection.close()
+    }
+
+    @concurrent
+    private func runJobs() async {
+        var loop = JobLoop(
+            database,
+            configuration: configuration,
+            driver: campaigns,
+            logger: logger,
+            onPublished: onPublished
+        )
+        await campaigns.run { () throws(PostgresError) in try await loop.turn() }
+        do throws(PostgresError) {
+            try await loop.letGoOfAll()
+        } catch {
+            logger.warning(
+                "job leases were not given up, they run out by themselves",
+                [.errorCode: .describing(error.code), .errorMessage: .describing(error)]
+            )
+        }
+    }
+}

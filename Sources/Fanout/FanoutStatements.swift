@@ -1,0 +1,117 @@
+import Postgres
+import PushCore
+import SQLText
+
+/// A job that this process holds for its fan-out.
+struct ClaimedJob: Sendable, Equatable {
+    let id: JobID
+    let appID: AppID
+    let lane: Lane
+    let isFrozen: Bool
+}
+
+/// The fan-out's statements on one connection. Each is one transaction.
+struct FanoutStatements: Sendable {
+    let connection: PostgresConnection
+    let configuration: FanoutConfiguration
+
+    func claimJobs(_ token: LeaseToken, upTo limit: Int) async throws(PostgresError) -> [ClaimedJob] {
+        let rows = try await connection.query(
+            SQLText.fanoutClaimJobs,
+            [.lease(token), leaseMilliseconds, .int32(Int32(clamping: limit))]
+        )
+        var jobs: [ClaimedJob] = []
+        for row in rows.indices {
+            let job = ClaimedJob(
+                id: JobID(try rows.uuid(row, 0)),
+                appID: AppID(try rows.int32(row, 1)),
+                lane: try lane(try rows.text(row, 2), rows),
+                isFrozen: try rows.bool(row, 3)
+            )
+            jobs.append(job)
+        }
+        return jobs
+    }
+
+    func releaseJobs(_ ids: [JobID], _ token: LeaseToken, rest: Duration) async throws(PostgresError) {
+        _ = try await connection.query(
+            SQLText.fanoutReleaseJobs,
+            [.lease(token), .uuids(ids.map(\.value)), .int64(rest.wholeMillisecondsRoundedUp)]
+        )
+    }
+
+    /// Freezes a step; the state after it, and how many recipients it added.
+    func freeze(_ id: JobID, _ token: LeaseToken) async throws(PostgresError) -> (state: FreezeState, added: Int64) {
+        let rows = try await connection.query(
+            SQLText.fanoutFreezeStep,
+            [.job(id), .lease(token), leaseMilliseconds, .int32(configuration.devicesPerStep)],
+            // A narrow rule is resolved in one step, whatever it takes to find its devices.
+            deadline: configuration.lease
+        )
+        return (state: try state(rows), added: try rows.int64(0, 1))
+    }
+
+    /// Publishes pages; the state after it, and how many batches were made.
+    func publish(_ id: JobID, _ token: LeaseToken) async throws(PostgresError) -> (state: PublishState, batches: Int32)
+    {
+        let rows = try await connection.query(
+            SQLText.fanoutPublishPages,
+            [.job(id), .lease(token), leaseMilliseconds, .int32(configuration.batchesAhead)]
+        )
+        return (state: try state(rows), batches: try rows.int32(0, 1))
+    }
+
+    /// Takes small jobs of a lane to ready batches; `since` nil looks at all jobs.
+    func fanOutSmallJobs(
+        _ lane: Lane,
+        since age: Duration?
+    ) async throws(PostgresError) -> (jobs: Int32, batches: Int32) {
+        let rows = try await connection.query(
+            SQLText.fanoutSmallJobs,
+            [
+                .text(lane.name), .int32(configuration.smallJobsPerStep),
+                .int64(age.map(\.wholeMillisecondsRoundedUp)),
+            ]
+        )
+        return (jobs: try rows.int32(0, 0), batches: try rows.int32(0, 1))
+    }
+
+    /// Gives up a job for good; false where it was no longer ours.
+    func discard(_ id: JobID, _ token: LeaseToken, reason: String) async throws(PostgresError) -> Bool {
+        let rows = try await connection.query(
+            SQLText.fanoutDiscardJob,
+            [.job(id), .lease(token), .text(reason)]
+        )
+        return try rows.bool(0, 0)
+    }
+
+    func makePartitions(daysAhead: Int32) async throws(PostgresError) {
+        _ = try await connection.query(SQLText.schedulerMakePartitions, [.int32(daysAhead)])
+    }
+
+    private var leaseMilliseconds: PostgresParameter {
+        .int64(configuration.lease.wholeMillisecondsRoundedUp)
+    }
+
+    private func lane(_ name: String, _ rows: PostgresRows) throws(PostgresError) -> Lane {
+        guard let lane = Lane(name: name) else { throw Self.unknown("lane", name, rows) }
+        return lane
+    }
+
+    private func state<State: RawRepresentable>(
+        _ rows: PostgresRows
+    ) throws(PostgresError) -> State where State.RawValue == String {
+        let text = try rows.text(0, 0)
+        guard let state = State(rawValue: text) else { throw Self.unknown("state", text, rows) }
+        return state
+    }
+
+    private static func unknown(_ what: String, _ text: String, _ rows: PostgresRows) -> PostgresError {
+        PostgresError(
+            .decoding,
+            activity: "read the \(what) of \(rows.statementName)",
+            message: "\(text) is none: the schema is of another version than this binary",
+            statementName: rows.statementName
+        )
+    }
+}
