@@ -11,7 +11,10 @@ package final class ShutdownSignals {
     private let sources: [any DispatchSourceSignal]
 
     package init() {
-        let (stream, continuation) = AsyncStream.makeStream(of: ShutdownSignal.self, bufferingPolicy: .bufferingOldest(4))
+        let (stream, continuation) = AsyncStream.makeStream(
+            of: ShutdownSignal.self,
+            bufferingPolicy: .bufferingOldest(4)
+        )
         received = stream
         let queue = DispatchQueue(label: "peal.signals")
         sources = ShutdownSignal.allCases.map { signal in
