@@ -30,6 +30,7 @@ extension PostgresConnection {
     ///
     /// `body` runs on the connection's thread. If it let a failed statement pass, this throws `.transactionAborted`;
     /// if the connection breaks during COMMIT, `.commitUncertain`.
+    @discardableResult
     package func transaction<Value: Sendable>(
         _ options: TransactionOptions = TransactionOptions(),
         _ body: @Sendable (isolated PostgresConnection) async throws -> Value

@@ -10,6 +10,11 @@ package enum LogValue: Sendable, Hashable {
         .text(value.description)
     }
 
+    /// The text of an error.
+    package static func describing(_ error: any Error) -> LogValue {
+        .text("\(error)")
+    }
+
     /// Any whole number; beyond 64 bits the end of the range.
     package static func number(_ value: some BinaryInteger) -> LogValue {
         .integer(Int64(clamping: value))
