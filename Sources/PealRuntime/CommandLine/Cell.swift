@@ -1,3 +1,5 @@
+import PushCore
+
 /// One field of a row that a command prints.
 package enum Cell: Sendable, Equatable, ExpressibleByStringLiteral, ExpressibleByIntegerLiteral {
     case null
@@ -46,20 +48,8 @@ package enum JSONLine {
 
     /// A JSON string with what must be escaped, escaped.
     package static func quoted(_ text: String) -> String {
-        var result = "\""
-        for scalar in text.unicodeScalars {
-            switch scalar {
-            case "\"": result += "\\\""
-            case "\\": result += "\\\\"
-            case "\n": result += "\\n"
-            case "\r": result += "\\r"
-            case "\t": result += "\\t"
-            case _ where scalar.value < 0x20:
-                let digits = String(scalar.value, radix: 16)
-                result += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
-            default: result.unicodeScalars.append(scalar)
-            }
-        }
-        return result + "\""
+        var writer = ByteWriter()
+        writer.append(jsonString: text)
+        return String(decoding: writer.bytes, as: UTF8.self)
     }
 }

@@ -1,4 +1,5 @@
 import Glibc
+import Postgres
 
 /// Runs one command line and turns whatever happens into an exit status and a line on standard error.
 package enum CommandRunner {
@@ -25,8 +26,35 @@ package enum CommandRunner {
     }
 
     private static func report(_ error: any Error, program: String) -> ExitStatus {
-        let error = error as? CommandError ?? CommandError(.failure, "\(error)")
+        let error = CommandError(describing: error)
         if error.status != .outputClosed { StandardOutput.error("\(program): \(error)") }
         return error.status
     }
+}
+
+extension CommandError {
+    /// The failure that ends the command when something threw: the server's refusals keep their words.
+    package init(describing error: any Error) {
+        switch error {
+        case let error as CommandError: self = error
+        case let error as PostgresError: self.init(describing: error)
+        case let error as DeviceImport.Failure: self.init(describing: error.underlying)
+        default: self.init(.failure, "\(error)")
+        }
+    }
+
+    private init(describing error: PostgresError) {
+        let unreachable: [PostgresError.Code] = [.connection, .deadline, .poolExhausted, .configuration, .closed]
+        if unreachable.contains(error.code) || error.closesConnection {
+            let advice = "check PEAL_DATABASE_URL and that the server is up; 'peal doctor' looks closer"
+            self.init(.databaseUnreachable, error.description, advice: advice)
+        } else if let state = error.sqlState, Self.refusalClasses.contains(state.classCode) {
+            self.init(.refused, error.message, at: error.detail ?? "", advice: error.hint ?? "")
+        } else {
+            self.init(.failure, error.description)
+        }
+    }
+
+    /// Data exceptions, violated constraints, no data found, and errors raised by functions: the input is at fault.
+    private static let refusalClasses: Set<String> = ["02", "22", "23", "P0"]
 }

@@ -6,12 +6,15 @@ package struct ProgressLine {
         package var done: Int
         /// How much there is, or nil when nobody knows yet.
         package var total: Int?
+        /// The share that is done, 0 to 1, where it is known better than by `done` and `total`.
+        package var share: Double?
         /// Words after the figures, such as outcomes by kind.
         package var note: String
 
-        package init(done: Int, total: Int?, note: String = "") {
+        package init(done: Int, total: Int?, share: Double? = nil, note: String = "") {
             self.done = done
             self.total = total
+            self.share = share
             self.note = note
         }
     }
@@ -72,18 +75,16 @@ package struct ProgressLine {
     private func describe(_ update: Update, elapsed: Duration) -> String {
         let seconds = elapsed / .seconds(1)
         let rate = seconds > 0 ? Double(update.done) / seconds : 0
+        let share = update.share ?? update.total.map { $0 == 0 ? 1 : min(1, Double(update.done) / Double($0)) }
         var text = label
-        if let total = update.total {
-            let share = total == 0 ? 1 : min(1, Double(update.done) / Double(total))
+        if let share {
             if isTerminal { text += " \(Self.bar(share))" }
-            text += " \(Int(share * 100))% \(Digits.grouped(update.done)) of \(Digits.grouped(total)) \(unit)"
-        } else {
-            text += " \(Digits.grouped(update.done)) \(unit)"
+            text += " \(Int(share * 100))%"
         }
-        text += ", \(Digits.grouped(Int(rate)))/s"
-        if let total = update.total, update.done < total, rate > 0 {
-            text += ", \(Digits.duration(Double(total - update.done) / rate)) left"
-        }
+        text += " \(Digits.grouped(update.done))"
+        if let total = update.total { text += " of \(Digits.grouped(total))" }
+        text += " \(unit), \(Digits.grouped(Int(rate)))/s"
+        if let share, share > 0, share < 1 { text += ", \(Digits.duration(seconds * (1 - share) / share)) left" }
         return update.note.isEmpty ? text : "\(text), \(update.note)"
     }
 

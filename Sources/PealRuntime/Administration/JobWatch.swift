@@ -1,0 +1,48 @@
+package import PushCore
+
+/// Follows a job until it has ended.
+package struct JobWatch: Sendable {
+    private static let pollInterval: Duration = .milliseconds(300)
+    /// After that long without a start, a word about the worker.
+    private static let patience: Duration = .seconds(10)
+
+    private let jobs: Jobs
+
+    package init(_ jobs: Jobs) {
+        self.jobs = jobs
+    }
+
+    /// Shows progress on standard error until the job has ended, and returns its last status.
+    @concurrent
+    package func run(_ id: JobID) async throws -> JobStatus {
+        Interruption.catchSignals()
+        var status = try await jobs.status(id)
+        var progress = ProgressLine("Sending", unit: "recipients")
+        let start = ContinuousClock.now
+        var hasAdvised = false
+        while !status.hasEnded {
+            progress.show(Self.update(status))
+            if !hasAdvised, status.state == "available", ContinuousClock.now - start > Self.patience {
+                progress.clear()
+                StandardOutput.error("peal: no worker has begun the job yet; is 'peal worker' or 'peal up' running?")
+                hasAdvised = true
+            }
+            try await Task.sleep(for: Self.pollInterval)
+            try Interruption.check("the job goes on; follow it with: peal job watch \(id)")
+            status = try await jobs.status(id)
+        }
+        progress.finish(Self.update(status))
+        return status
+    }
+
+    private static func update(_ status: JobStatus) -> ProgressLine.Update {
+        let isCounted = status.isFrozen || status.isCompleted
+        var notes = status.summary.isEmpty ? [] : [status.summary]
+        if status.state != "running" { notes.insert(status.state, at: 0) }
+        return ProgressLine.Update(
+            done: status.audience - status.remaining,
+            total: isCounted ? status.audience : nil,
+            note: notes.joined(separator: ", ")
+        )
+    }
+}

@@ -1,0 +1,27 @@
+import Glibc
+import Synchronization
+
+/// Lets a command that changes things step by step stop between two steps when somebody presses Ctrl-C.
+package enum Interruption {
+    private static let caught = Atomic<Int32>(0)
+
+    /// From now on the first SIGINT or SIGTERM is only noted. The second one ends the process as usual.
+    package static func catchSignals() {
+        // Touched here, so that the handler finds it initialised.
+        caught.store(0, ordering: .relaxed)
+        for number in [SIGINT, SIGTERM] { signal(number) { Interruption.noteSignal($0) } }
+    }
+
+    /// Throws status 130 or 143 when a signal was noted, saying what that means for the work.
+    package static func check(_ consequence: String) throws(CommandError) {
+        let number = caught.load(ordering: .relaxed)
+        guard number != 0 else { return }
+        throw CommandError(number == SIGTERM ? .terminated : .interrupted, "stopped", at: consequence)
+    }
+
+    private static func noteSignal(_ number: Int32) {
+        guard caught.exchange(number, ordering: .relaxed) != 0 else { return }
+        signal(number, SIG_DFL)
+        raise(number)
+    }
+}

@@ -1,0 +1,4 @@
+-- For the rest of the transaction: look rows up by index, chunk after chunk, whatever the statistics of a table that
+-- is just being filled say.
+-- Parameters: none. Rows: one, of no use.
+SELECT set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)

@@ -1,0 +1,3 @@
+-- Pauses a job through the SQL interface.
+-- Parameters: $1 job id uuid. Rows: one. state text.
+SELECT peal.pause_job($1) AS state
