@@ -50,6 +50,16 @@ package struct Devices: Sendable {
         return try rows.cells(Self.columnKinds)
     }
 
+    /// A row of `page` with its columns' names, tokens cut to their first 8 characters unless they are wanted whole.
+    package static func members(_ row: [Cell], wholeTokens: Bool) -> [(String, Cell)] {
+        zip(columns, row).map { column, cell in
+            guard !wholeTokens, column == "token" || column == "voip_token", case .text(let token) = cell else {
+                return (column, cell)
+            }
+            return (column, .text(token.prefix(8) + "…"))
+        }
+    }
+
     /// Removes the devices that exactly one of the selection's names leads to, and says how many there were.
     package func remove(slug: String, _ selection: DeviceSelection) async throws -> Int {
         var members: [(String, Cell)] = []

@@ -13,7 +13,6 @@ package struct JobWatch: Sendable {
     }
 
     /// Shows progress on standard error until the job has ended, and returns its last status.
-    @concurrent
     package func run(_ id: JobID) async throws -> JobStatus {
         Interruption.catchSignals()
         var status = try await jobs.status(id)

@@ -23,23 +23,28 @@ package struct Results: Sendable {
     }
 
     /// Hands the results recorded so far to `body`, in the order in which they were recorded, and returns how many.
-    @concurrent
-    package func read(_ job: JobID, outcome: String?, _ body: ([[Cell]]) throws -> Void) async throws -> Int {
+    package func read(
+        _ job: JobID,
+        outcome: String?,
+        limit: Int? = nil,
+        _ body: ([[Cell]]) throws -> Void
+    ) async throws -> Int {
         var last = WallClock.Instant(microsecondsSinceEpoch: .min)
         var lastDevice: Int64 = -1
         var lastExternalID = ""
         var count = 0
         while true {
+            let size = min(pageSize, (limit ?? .max) - count)
             let rows = try await connection.query(
                 SQLText.adminReadResults,
                 [
                     .job(job), .timestamp(last), .int64(lastDevice), .text(lastExternalID), .text(outcome),
-                    .int32(Int32(clamping: pageSize)),
+                    .int32(Int32(clamping: size)),
                 ]
             )
             try body(try rows.cells(Self.columnKinds))
             count += rows.count
-            guard rows.count == pageSize else { return count }
+            guard rows.count == size, count < limit ?? .max else { return count }
             let end = rows.count - 1
             last = try rows.timestamp(end, 9)
             lastDevice = rows.isNull(end, 0) ? 0 : try rows.int64(end, 0)

@@ -19,7 +19,7 @@ package enum Cell: Sendable, Equatable, ExpressibleByStringLiteral, ExpressibleB
     package init(_ number: Int?) { self = number.map(Cell.number) ?? .null }
 
     /// The words for a table or a CSV field.
-    var plainText: String {
+    package var plainText: String {
         switch self {
         case .null: ""
         case .text(let text), .json(let text): text

@@ -87,7 +87,8 @@ package struct RowPrinter {
         )
     }
 
-    private static func csvLine(_ fields: [String]) -> String {
+    /// One line of CSV, with a newline.
+    static func csvLine(_ fields: [String]) -> String {
         fields.map(csvField).joined(separator: ",") + "\n"
     }
 

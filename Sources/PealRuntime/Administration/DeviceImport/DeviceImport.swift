@@ -41,7 +41,6 @@ package struct DeviceImport: Sendable {
     /// Imports a file, or standard input for `-`, from a line on. `onChunk` is told the figures after each transaction.
     ///
     /// Throws `Failure` when it ends early; what the report counts until then is in the database.
-    @concurrent
     package func run(
         path: String,
         firstLine: Int = 2,

@@ -1,0 +1,102 @@
+package import OpenSSL
+package import Postgres
+package import PushCore
+import SQLText
+
+/// Adds, lists, opens and removes provider credentials.
+package struct Credentials: Sendable {
+    /// What `list` returns, by column.
+    package static let columns = columnKinds.map(\.0)
+    private static let columnKinds: [(String, CellKind)] = [
+        ("id", .number), ("app_id", .number), ("app", .text), ("provider", .text), ("environment", .text),
+        ("key_id", .text), ("team_id", .text), ("topic", .text), ("project_id", .text), ("client_email", .text),
+        ("token_uri", .text), ("endpoint", .text), ("state", .text), ("state_reason", .text), ("verified_at", .time),
+        ("created_at", .time),
+    ]
+    private static let sealedColumn = 16
+
+    private let connection: PostgresConnection
+
+    package init(_ connection: PostgresConnection) {
+        self.connection = connection
+    }
+
+    /// Seals an APNs key and stores it.
+    @discardableResult
+    package func add(
+        _ credential: APNsCredential,
+        endpoint: String?,
+        to app: AppID,
+        sealingKey: SealingKey
+    ) async throws -> CredentialID {
+        try await store(app, credential.pem, sealingKey) { id, sealed in
+            [
+                .credential(id), .app(app), .text("apns"), .text(credential.environment), .text(credential.keyID),
+                .text(credential.teamID), .text(credential.topic), .text(nil), .text(nil), .text(nil),
+                .text(endpoint), .bytes(sealed),
+            ]
+        }
+    }
+
+    /// Seals a service account and stores it.
+    @discardableResult
+    package func add(
+        _ credential: FCMCredential,
+        endpoint: String?,
+        to app: AppID,
+        sealingKey: SealingKey
+    ) async throws -> CredentialID {
+        try await store(app, credential.json, sealingKey) { id, sealed in
+            [
+                .credential(id), .app(app), .text("fcm"), .text(nil), .text(nil), .text(nil), .text(nil),
+                .text(credential.projectID), .text(credential.clientEmail), .text(credential.tokenURI),
+                .text(endpoint), .bytes(sealed),
+            ]
+        }
+    }
+
+    /// The credentials of an app, or of all apps, without their keys.
+    package func list(slug: String?) async throws -> [[Cell]] {
+        try await connection.query(SQLText.adminListCredentials, [.text(slug)]).cells(Self.columnKinds)
+    }
+
+    /// Opens each credential of an app, or of all apps, and says which failed and why. Nothing leaves the process.
+    package func openFailures(slug: String?, sealingKey: SealingKey) async throws -> [(id: Int64, reason: String)] {
+        let rows = try await connection.query(SQLText.adminListCredentials, [.text(slug)])
+        var failures: [(id: Int64, reason: String)] = []
+        for row in rows.indices {
+            let id = try rows.int64(row, 0)
+            let associated = CredentialSeal.associatedData(
+                app: AppID(try rows.int32(row, 1)),
+                credential: CredentialID(id)
+            )
+            do {
+                _ = try sealingKey.open(try rows.bytes(row, Self.sealedColumn), associated: associated)
+            } catch let error as OpenSSLError {
+                failures.append((id, error.message))
+            }
+        }
+        return failures
+    }
+
+    /// Removes a credential with its key. Throws status 4 when the app has no such credential.
+    package func remove(_ id: CredentialID, of app: AppID) async throws {
+        let removed = try await connection.query(SQLText.adminRemoveCredential, [.app(app), .credential(id)])
+        if removed.affectedCount == 0 {
+            throw CommandError(.refused, "the app has no credential \(id)", advice: "'peal credential list' shows them")
+        }
+    }
+
+    private func store(
+        _ app: AppID,
+        _ secret: [UInt8],
+        _ sealingKey: SealingKey,
+        parameters: (CredentialID, [UInt8]) -> PostgresParameters
+    ) async throws -> CredentialID {
+        let id = CredentialID(try await connection.query(SQLText.adminNextCredentialId).int64(0, 0))
+        let associated = CredentialSeal.associatedData(app: app, credential: id)
+        let sealed = try sealingKey.seal(secret, associated: associated)
+        _ = try await connection.query(SQLText.adminInsertCredential, parameters(id, sealed))
+        return id
+    }
+}
