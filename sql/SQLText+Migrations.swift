@@ -11,6 +11,7 @@ extension SQLText {
         migration("0004_create_freeze", PackageResources._004_create_freeze_sql),
         migration("0005_create_publish", PackageResources._005_create_publish_sql),
         migration("0006_create_scheduler", PackageResources._006_create_scheduler_sql),
+        migration("0007_create_preview", PackageResources._007_create_preview_sql),
     ]
 
     /// What the migrator itself runs.

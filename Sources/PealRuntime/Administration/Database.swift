@@ -1,22 +1,45 @@
 package import Postgres
-import PushCore
+package import PushCore
 import SQLText
+package import Telemetry
 
 /// The database connection of a command.
 package enum Database {
-    /// Connects as the settings say, and warns about variables that mean nothing.
+    /// Connects as the settings say, and makes sure that the schema fits. Warns about variables that mean nothing.
     package static func open(
         _ settings: Settings = .fromEnvironment(),
         purpose: String
     ) async throws -> PostgresConnection {
+        warnAboutUnknownVariables(settings)
+        let connection = try await connect(settings.requireDatabaseURL(), purpose: purpose)
+        try await migrator().schemaRangeCheck(connection)
+        return connection
+    }
+
+    /// Connects directly and applies the migrations that are missing, which are returned.
+    package static func migrate(
+        _ settings: Settings = .fromEnvironment(),
+        logger: Logger = Logger(level: .warning)
+    ) async throws -> [SQLMigration] {
+        warnAboutUnknownVariables(settings)
+        let connection = try await connect(settings.requireDirectDatabaseURL(), purpose: "migrate")
+        return try await migrator(logger: logger).migrate(connection)
+    }
+
+    /// What brings a database to the schema of this binary, and tells whether it fits.
+    package static func migrator(logger: Logger = Logger(level: .warning)) -> Migrator {
+        Migrator(migrations: SQLText.migrations, statements: SQLText.migratorStatements, logger: logger)
+    }
+
+    static func connect(_ url: String, purpose: String) async throws -> PostgresConnection {
+        try await PostgresConnection.connect(PostgresConfiguration(url, applicationName: "peal \(purpose)"))
+    }
+
+    private static func warnAboutUnknownVariables(_ settings: Settings) {
         for variable in settings.unknownVariables {
             let guess = variable.nearest.map { "; did you mean \($0)?" } ?? ""
             StandardOutput.error("peal: warning: \(variable.name) means nothing\(guess)")
         }
-        let url = try settings.requireDatabaseURL()
-        return try await PostgresConnection.connect(
-            PostgresConfiguration(url, applicationName: "peal \(purpose)")
-        )
     }
 }
 

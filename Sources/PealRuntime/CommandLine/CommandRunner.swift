@@ -47,7 +47,9 @@ extension CommandError {
         let unreachable: [PostgresError.Code] = [.connection, .deadline, .poolExhausted, .configuration, .closed]
         if unreachable.contains(error.code) || error.closesConnection {
             let advice = "check PEAL_DATABASE_URL and that the server is up; 'peal doctor' looks closer"
-            self.init(.databaseUnreachable, error.description, advice: advice)
+            self.init(.databaseUnreachable, "could not \(error.activity)", at: error.message, advice: advice)
+        } else if error.code == .schema {
+            self.init(.failure, "could not \(error.activity)", at: error.message)
         } else if let state = error.sqlState, Self.refusalClasses.contains(state.classCode) {
             self.init(.refused, error.message, at: error.detail ?? "", advice: error.hint ?? "")
         } else {

@@ -1,7 +1,7 @@
 /// Progress on standard error: one line that redraws itself on a terminal, a plain line now and then when piped.
 package struct ProgressLine {
     /// What one update says.
-    package struct Update: Sendable {
+    package struct Update: Sendable, Equatable {
         /// How much is done, in whatever unit the rate shall have.
         package var done: Int
         /// How much there is, or nil when nobody knows yet.
@@ -26,7 +26,7 @@ package struct ProgressLine {
     private let write: (String) -> Void
     private let start: ContinuousClock.Instant
     private var lastShown: ContinuousClock.Instant?
-    private var lastText = ""
+    private var lastUpdate: Update?
 
     /// Progress of something that begins now. Redraws ten times a second on a terminal, else prints every two seconds.
     package init(
@@ -65,11 +65,11 @@ package struct ProgressLine {
         let text = describe(update, elapsed: now - start)
         if isTerminal {
             write("\r\u{1B}[K\(text)")
-        } else if text != lastText {
+        } else if update != lastUpdate {
             write(text + "\n")
         }
         lastShown = now
-        lastText = text
+        lastUpdate = update
     }
 
     private func describe(_ update: Update, elapsed: Duration) -> String {
