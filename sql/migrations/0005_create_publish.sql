@@ -16,6 +16,7 @@ DECLARE
     job peal.job;
     room bigint;
     in_batches bigint;
+    next_size integer;
     weight integer;
     last_tag bigint;
 BEGIN
@@ -34,9 +35,14 @@ BEGIN
         state := 'expired';
         RETURN;
     END IF;
-    room := batches_ahead * greatest(1, (job.audience_count + job.page_count - 1) / job.page_count);
+    SELECT p.size INTO next_size FROM peal.audience_page AS p
+    WHERE p.job_id = job.id AND p.audience_at = job.audience_at AND p.page_no = job.published_pages;
+    -- A page above the mean must fit too, even beside a straggler.
+    room := greatest(
+        batches_ahead * ((job.audience_count + job.page_count - 1) / job.page_count), 2 * next_size
+    );
     in_batches := job.released_count - peal.settled_count(job.id);
-    IF in_batches > 0 AND in_batches >= room THEN
+    IF in_batches + next_size > room THEN
         -- Those that wait for their retry take no room.
         in_batches := in_batches - coalesce((
             SELECT sum(d.size - bit_count(d.done)) FROM peal.batch_delayed AS d WHERE d.job_id = job.id
