@@ -95,7 +95,7 @@ let package = Package(
         tests("FanoutTests", ["PushCore", "Postgres", "Fanout"]),
         tests("DeliveryTests", ["PushCore", "Postgres", "HTTP2", "OpenSSL", "Delivery", "ProviderSimulator"]),
         tests("ProviderSimulatorTests", ["PushCore", "OpenSSL", "HTTP2", "ProviderSimulator"]),
-        tests("PealRuntimeTests", ["PushCore", "Telemetry", "Postgres", "PealRuntime"]),
+        tests("PealRuntimeTests", ["PushCore", "Telemetry", "SQLText", "OpenSSL", "Postgres", "PealRuntime"]),
         tests("IntegrationTests", ["PushCore", "Postgres", "PealRuntime", "ProviderSimulator"]),
     ]
 )

@@ -1,0 +1,181 @@
+import PealRuntime
+import Postgres
+import PushCore
+import TestSupport
+import Testing
+
+@Suite struct DeviceImportTests {
+    /// Imports a text as a file into an app, and returns the figures and what was said about rows.
+    private func importCSV(
+        _ csv: String,
+        into app: AppID,
+        _ connection: PostgresConnection
+    ) async throws -> (DeviceImport.Report, [ImportNotice]) {
+        let file = try TemporaryFile(csv)
+        var notices: [ImportNotice] = []
+        let report = try await DeviceImport(app: app, connection: connection).run(path: file.path) { _, _, new in
+            notices += new
+        }
+        return (report, notices)
+    }
+
+    private func rows(_ sql: String, _ connection: PostgresConnection) async throws -> [String] {
+        let rows = try await connection.query(SQLStatement(name: "test", text: sql))
+        return try rows.indices.map { row throws(PostgresError) in try rows.text(row, 0) }
+    }
+
+    private func token(_ seed: Int) -> String {
+        String(repeating: Hex.encode([UInt8(seed)]), count: 32)
+    }
+
+    @Test func `a mixed file is stored as it says, and importing it again changes nothing`() async throws {
+        try await withDatabase { database in
+            let connection = try await database.connect()
+            let app = try await Apps(connection).create(slug: "shop", name: nil)
+            let csv = """
+                channel,token,external_id,environment,tags,timezone
+                ios,\(token(1).uppercased()),u1,sandbox,"{""plan"":""pro""}",Europe/Berlin
+                android,fcm-token:1,u2,,,
+                """
+            let (first, _) = try await importCSV(csv, into: app, connection)
+            #expect(first.read == 2 && first.added == 2 && first.updated == 0)
+            let stored = try await rows(
+                "SELECT concat_ws('|', channel, route, token, external_id, environment, tags, timezone) "
+                    + "FROM peal.device ORDER BY channel",
+                connection
+            )
+            #expect(
+                stored == [
+                    "android|3|fcm-token:1|u2|production|{}",
+                    "ios|2|\(token(1))|u1|sandbox|{\"plan\": \"pro\"}|Europe/Berlin",
+                ]
+            )
+            let (second, _) = try await importCSV(csv, into: app, connection)
+            #expect(second.added == 0 && second.updated == 2)
+            #expect(try await rows("SELECT count(*)::text FROM peal.device", connection) == ["2"])
+        }
+    }
+
+    @Test func `one hundred rows with four faults give 96 devices and a report with lines`() async throws {
+        try await withDatabase { database in
+            let connection = try await database.connect()
+            let app = try await Apps(connection).create(slug: "shop", name: nil)
+            var lines = ["channel,token,external_id"]
+            for number in 2...101 { lines.append("android,token-\(number),user-\(number)") }
+            lines[10] = "android,token-11"  // line 11
+            lines[20] = "ios,APA91b-no-hex,user-21"
+            lines[30] = "windows,token-31,user-31"
+            lines[40] = "android,token-2,user-41"
+            let (report, notices) = try await importCSV(lines.joined(separator: "\r\n"), into: app, connection)
+            #expect(report.read == 100 && report.refused == 3 && report.merged == 1 && report.added == 96)
+            #expect(notices.filter { $0.kind == .refused }.map(\.line) == [11, 21, 31])
+            let merged = try #require(notices.first { $0.kind == .merged })
+            #expect(merged.line == 2 && merged.reason == "token is on line 41 again, and that row wins")
+            let owner = "SELECT external_id FROM peal.device WHERE token = 'token-2'"
+            #expect(try await rows(owner, connection) == ["user-41"])
+        }
+    }
+
+    @Test func `seventy thousand rows are stored, over the limits of parameters and of one chunk`() async throws {
+        try await withDatabase { database in
+            let connection = try await database.connect()
+            let app = try await Apps(connection).create(slug: "shop", name: nil)
+            var csv = "channel,token,external_id\n"
+            for number in 0..<70_000 { csv += "android,token-\(number),user-\(number / 2)\n" }
+            csv += "android,token-5,late\n"
+            let (report, notices) = try await importCSV(csv, into: app, connection)
+            #expect(report.read == 70_001 && report.added == 70_000 && report.updated == 1 && report.merged == 1)
+            #expect(report.lastLine == 70_002)
+            #expect(notices.map(\.line) == [7])
+            let late = "SELECT token FROM peal.device WHERE external_id = 'late'"
+            #expect(try await rows(late, connection) == ["token-5"])
+        }
+    }
+
+    @Test func `rows before a given line are passed over`() async throws {
+        try await withDatabase { database in
+            let connection = try await database.connect()
+            let app = try await Apps(connection).create(slug: "shop", name: nil)
+            let file = try TemporaryFile("channel,token\nandroid,a\nandroid,b\nandroid,c\n")
+            let report = try await DeviceImport(app: app, connection: connection)
+                .run(path: file.path, firstLine: 3) { _, _, _ in }
+            #expect(report.added == 2)
+        }
+    }
+
+    @Test func `a file that is cut off says where, and what came before it is kept`() async throws {
+        try await withDatabase { database in
+            let connection = try await database.connect()
+            let app = try await Apps(connection).create(slug: "shop", name: nil)
+            var csv = "channel,token,tags\n"
+            for number in 0..<25_000 { csv += "android,token-\(number),\n" }
+            csv += "android,last,\"{\"\"a"
+            let file = try TemporaryFile(csv)
+            let failure = await #expect(throws: DeviceImport.Failure.self) {
+                try await DeviceImport(app: app, connection: connection).run(path: file.path) { _, _, _ in }
+            }
+            let error = failure.map { CommandError(describing: $0) }
+            #expect(error?.status == .refused)
+            #expect(error?.location.contains("line 25002") == true)
+            let stored = try await rows("SELECT count(*)::text FROM peal.device", connection)
+            #expect(stored == ["\(failure?.report.added ?? -1)"])
+        }
+    }
+
+    @Test func `tag columns change those tags and leave the others`() async throws {
+        try await withDatabase { database in
+            let connection = try await database.connect()
+            let app = try await Apps(connection).create(slug: "shop", name: nil)
+            let tags = #""{""plan"":""pro"",""city"":""izmir"",""vip"":true}""#
+            _ = try await importCSV("channel,token,tags\nandroid,a,\(tags)\n", into: app, connection)
+            _ = try await importCSV("channel,token,tag.plan,tag.city\nandroid,a,free,\n", into: app, connection)
+            let stored = try await rows("SELECT tags::text FROM peal.device", connection)
+            #expect(stored == [#"{"vip": true, "plan": "free"}"#])
+        }
+    }
+
+    @Test func `a column that the file lacks keeps its value, an empty field clears it`() async throws {
+        try await withDatabase { database in
+            let connection = try await database.connect()
+            let app = try await Apps(connection).create(slug: "shop", name: nil)
+            let whole = "channel,token,external_id,locale\nandroid,a,u1,de\n"
+            _ = try await importCSV(whole, into: app, connection)
+            _ = try await importCSV("channel,token,locale\nandroid,a,\n", into: app, connection)
+            let stored = try await rows(
+                "SELECT concat_ws('|', external_id, coalesce(locale, 'none')) FROM peal.device",
+                connection
+            )
+            #expect(stored == ["u1|none"])
+        }
+    }
+
+    @Test func `two imports of the same tokens in opposite order both end well`() async throws {
+        try await withDatabase { database in
+            let connection = try await database.connect()
+            let other = try await database.connect()
+            let app = try await Apps(connection).create(slug: "shop", name: nil)
+            let lines = (0..<2_000).map { "android,token-\($0),inst-\($0)\n" }
+            let header = "channel,token,installation_id\n"
+            for _ in 0..<3 {
+                async let first = importCSV(header + lines.joined(), into: app, connection)
+                async let second = importCSV(header + lines.reversed().joined(), into: app, other)
+                let reports = try await (first.0, second.0)
+                #expect(reports.0.added + reports.0.updated == 2_000)
+                #expect(reports.1.added + reports.1.updated == 2_000)
+            }
+            #expect(try await rows("SELECT count(*)::text FROM peal.device", connection) == ["2000"])
+        }
+    }
+
+    @Test func `the same token in two apps is two devices`() async throws {
+        try await withDatabase { database in
+            let connection = try await database.connect()
+            let shop = try await Apps(connection).create(slug: "shop", name: nil)
+            let news = try await Apps(connection).create(slug: "news", name: nil)
+            for app in [shop, news] {
+                let (report, _) = try await importCSV("channel,token\nandroid,a\n", into: app, connection)
+                #expect(report.added == 1)
+            }
+        }
+    }
+}
