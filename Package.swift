@@ -94,7 +94,7 @@ let package = Package(
         tests("SchedulerTests", ["PushCore", "Postgres", "Scheduler"]),
         tests("FanoutTests", ["PushCore", "Postgres", "Fanout"]),
         tests("DeliveryTests", ["PushCore", "Postgres", "HTTP2", "OpenSSL", "Delivery", "ProviderSimulator"]),
-        tests("ProviderSimulatorTests", ["PushCore", "OpenSSL", "HTTP2", "ProviderSimulator"]),
+        tests("ProviderSimulatorTests", ["PushCore", "OpenSSL", "CNghttp2", "ProviderSimulator"]),
         tests("PealRuntimeTests", ["PushCore", "Telemetry", "SQLText", "OpenSSL", "Postgres", "PealRuntime"]),
         tests("IntegrationTests", ["PushCore", "Postgres", "PealRuntime", "ProviderSimulator"]),
     ]

@@ -342,7 +342,8 @@ final class ServerConnection {
 
     func send(_ plan: GoAway) {
         guard let http else { return }
-        keepsOpenAfterGoAway = plan.then == .keepOpen || plan.then == .refuseNew
+        // Between the two steps of a graceful end the session has nothing to do, but the socket must stay.
+        keepsOpenAfterGoAway = plan.then == .keepOpen || plan.lastStream == .graceful
         if plan.lastStream == .graceful {
             http.submitShutdownNotice()
             if plan.then == .refuseNew {

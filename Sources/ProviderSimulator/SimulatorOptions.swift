@@ -48,12 +48,14 @@ package struct SimulatorOptions: Sendable {
 
     package init() {}
 
-    /// For load runs: no checks, no token words, totals only.
+    /// For load runs: no checks, no token words, totals only, all streams from the start.
     package static func quick() -> SimulatorOptions {
         var options = SimulatorOptions()
         options.depth = .quick
         options.honoursTokenWords = false
         options.ledger = .totals
+        // Load generators open many streams before they have read the first SETTINGS.
+        options.apns.streamsAtStart = options.apns.streamsAfterAcceptance
         return options
     }
 }
