@@ -1,4 +1,5 @@
--- Adds the rows that led to no device, in the order of the file.
+-- Adds the rows that led to no device, in the order of the tokens' index: two imports meet the same keys in the same
+-- order, and neighbours share an index page.
 -- Parameters: $1 app id integer. Rows affected: devices added.
 INSERT INTO peal.device (
     app_id, channel, environment, token, voip_token, installation_id, external_id, tags, locale, timezone, app_version,
@@ -10,4 +11,4 @@ SELECT
     CASE WHEN r.voip_token IS NOT NULL THEN now() END
 FROM pg_temp.device_import AS r
 WHERE r.device_id IS NULL
-ORDER BY r.token
+ORDER BY md5(r.token)::uuid
