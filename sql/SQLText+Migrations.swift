@@ -14,6 +14,12 @@ extension SQLText {
         migration("0007_create_preview", PackageResources._007_create_preview_sql),
     ]
 
+    /// Tells a listener which server process answers. Returns one row: `process_id` integer.
+    package static let listenerReadProcessID = statement(
+        "listener_read_process_id",
+        PackageResources.listener_read_process_id_sql
+    )
+
     /// What the migrator itself runs.
     package static let migratorStatements = MigratorStatements(
         lock: statement("migrator_lock", PackageResources.migrator_lock_sql),

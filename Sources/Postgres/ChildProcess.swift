@@ -5,11 +5,11 @@ import Glibc
 ///
 /// It begins with an empty signal mask, in a process group of its own (a Ctrl-C in the terminal is ours to handle),
 /// without our descriptors and with a small environment.
-struct ChildProcess {
-    let processID: pid_t
+package struct ChildProcess: Sendable {
+    package let processID: Int32
 
     /// Starts a program; its output goes to the end of a file.
-    static func start(_ arguments: [String], outputPath: String) throws(PostgresError) -> ChildProcess {
+    package static func start(_ arguments: [String], outputPath: String) throws(PostgresError) -> ChildProcess {
         var actions = unsafe posix_spawn_file_actions_t()
         var attributes = posix_spawnattr_t()
         unsafe posix_spawn_file_actions_init(&actions)
@@ -45,7 +45,11 @@ struct ChildProcess {
     }
 
     /// Runs a program to its end and returns its exit status; kills it when the time is over.
-    static func run(_ arguments: [String], outputPath: String, within time: Duration) throws(PostgresError) -> Int32 {
+    package static func run(
+        _ arguments: [String],
+        outputPath: String,
+        within time: Duration
+    ) throws(PostgresError) -> Int32 {
         let child = try start(arguments, outputPath: outputPath)
         if let status = child.wait(until: .now + time) { return status }
         child.signal(SIGKILL)
@@ -53,12 +57,13 @@ struct ChildProcess {
         throw PostgresError(.cluster, activity: "run \(arguments[0])", message: "it did not end within \(time)")
     }
 
-    func signal(_ number: Int32) {
+    /// Sends a signal.
+    package func signal(_ number: Int32) {
         kill(processID, number)
     }
 
     /// Waits for the end. The exit status, or 128 and the signal that ended it; nil when the deadline came first.
-    func wait(until deadline: ContinuousClock.Instant) -> Int32? {
+    package func wait(until deadline: ContinuousClock.Instant) -> Int32? {
         while true {
             var status: Int32 = 0
             let result = unsafe waitpid(processID, &status, WNOHANG)

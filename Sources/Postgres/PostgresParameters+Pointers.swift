@@ -15,7 +15,7 @@ extension PostgresParameters {
         }
         let types = fields.map(\.type.rawValue)
         let lengths = fields.map { max($0.length, 0) }
-        let formats = [Int32](repeating: 1, count: fields.count)
+        let formats = fields.map { $0.type == .unknown ? Int32(0) : 1 }
         // An empty value must not have a null pointer: that would make it null. One spare byte gives it an address.
         let buffer = bytes.isEmpty ? [0] : bytes
         return unsafe buffer.withUnsafeBytes { buffer in

@@ -85,7 +85,10 @@ package struct PostgresParameters: Sendable, ExpressibleByArrayLiteral {
         case .double(let value): append(.float8, value) { $0.appendBigEndian($1.bitPattern) }
         case .text(let value): append(.text, value) { $0.append(contentsOf: $1.utf8) }
         case .textBytes(let value): append(.text, value) { $0.append(contentsOf: $1) }
-        case .unknown(let value): append(.unknown, value) { $0.append(contentsOf: $1.utf8) }
+        case .unknown(let value):
+            // In text form, whose end libpq finds by a zero byte.
+            append(.unknown, value) { $0.append(contentsOf: $1.utf8) }
+            bytes.append(0)
         case .bytes(let value): append(.bytea, value) { $0.append(contentsOf: $1) }
         case .uuid(let value): append(.uuid, value) { $0.appendBinary($1) }
         case .timestamp(let value): append(.timestamptz, value) { $0.appendBinary($1) }

@@ -75,11 +75,16 @@ import Testing
             PostgresPoolOptions(maximumConnections: 1),
             healthPing: SQLText.healthPing
         )
-        let error = await #expect(throws: PostgresError.self) {
-            try await pool.withConnection(within: .milliseconds(150)) { _ in }
+        var errors: [PostgresError] = []
+        // The first attempt to connect may take longer than the first caller waits.
+        while errors.count < 100, errors.last?.message.contains("/nonexistent") != true {
+            let error = await #expect(throws: PostgresError.self) {
+                try await pool.withConnection(within: .milliseconds(100)) { _ in }
+            }
+            errors.append(try #require(error))
         }
-        #expect(error?.code == .poolExhausted)
-        #expect(error?.message.contains("/nonexistent") == true)
+        #expect(errors.allSatisfy { $0.code == .poolExhausted })
+        #expect(errors.last?.message.contains("/nonexistent") == true)
         await pool.close()
         #expect(pool.counts == PostgresPoolCounts())
     }

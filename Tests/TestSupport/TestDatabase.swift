@@ -6,6 +6,8 @@ package struct TestDatabase: Sendable {
     package let name: String
     /// For a libpq of one's own, or for `PEAL_DATABASE_URL` of another process.
     package let connectionString: String
+    /// The directory of the private server's socket; nil on a server that was given.
+    package let socketDirectory: String?
 
     /// How to connect to it, with log lines from warnings up.
     package func configuration(logger: Logger = Logger(level: .warning)) -> PostgresConfiguration {

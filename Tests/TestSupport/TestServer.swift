@@ -14,6 +14,7 @@ actor TestServer {
         let admin: PostgresConnection
         let baseURL: String
         let template: String
+        let socketDirectory: String?
     }
 
     private var start: Task<Running, any Error>?
@@ -26,7 +27,11 @@ actor TestServer {
         let name = "peal_test_\(getpid())_\(databaseCount)"
         let template = isMigrated ? server.template : "template0"
         try await server.admin.execute("CREATE DATABASE \(name) TEMPLATE \(template)", deadline: .seconds(60))
-        return TestDatabase(name: name, connectionString: Self.url(server.baseURL, database: name))
+        return TestDatabase(
+            name: name,
+            connectionString: Self.url(server.baseURL, database: name),
+            socketDirectory: server.socketDirectory
+        )
     }
 
     /// Removes a database, and with it whatever is still connected.
@@ -42,16 +47,18 @@ actor TestServer {
 
     private static func startServer() async throws -> Running {
         let baseURL: String
+        var socketDirectory: String?
         if let url = unsafe getenv("PEAL_TEST_DATABASE_URL") {
             baseURL = unsafe String(cString: url)
         } else {
             let cluster = try await PrivateCluster.startDisposable(settings: ["shared_buffers": "64MB"])
             ExitHandler.destroyAtExit(cluster)
             baseURL = cluster.connectionString()
+            socketDirectory = cluster.socketDirectory
         }
         let admin = try await PostgresConnection.connect(PostgresConfiguration(baseURL))
         let template = try await makeTemplate(admin, baseURL: baseURL)
-        return Running(admin: admin, baseURL: baseURL, template: template)
+        return Running(admin: admin, baseURL: baseURL, template: template, socketDirectory: socketDirectory)
     }
 
     /// Makes the database that tests copy, unless an earlier run with the same migrations left it on the server.

@@ -1,0 +1,112 @@
+import Postgres
+import PushCore
+import TestSupport
+import Testing
+
+@Suite struct TransactionTests {
+    @Test func `a transaction commits when its body returns and rolls back when it throws`() async throws {
+        try await withTable { connection in
+            let value = try await connection.transaction { connection in
+                try await connection.query(sql("INSERT INTO t VALUES (1)"))
+                return 5
+            }
+            #expect(value == 5)
+            await #expect(throws: Refusal.self) {
+                try await connection.transaction { connection in
+                    try await connection.query(sql("INSERT INTO t VALUES (2)"))
+                    throw Refusal()
+                }
+            }
+            let values = try await connection.query(sql("SELECT a FROM t")).int64Column(0)
+            #expect(values == [1])
+            #expect(connection.condition == .idle)
+        }
+    }
+
+    @Test func `an error that the body let pass is no commit`() async throws {
+        try await withTable { connection in
+            let error = await #expect(throws: PostgresError.self) {
+                try await connection.transaction { connection in
+                    try await connection.query(sql("INSERT INTO t VALUES (1)"))
+                    _ = try? await connection.query(sql("SELECT 1/0"))
+                }
+            }
+            #expect(error?.code == .transactionAborted)
+            let count = try await connection.query(sql("SELECT count(*) FROM t")).int64(0, 0)
+            #expect(count == 0)
+        }
+    }
+
+    @Test func `a cancelled transaction is rolled back and the connection can be used`() async throws {
+        try await withTable { connection in
+            let task = Task {
+                try await connection.transaction { connection in
+                    try await connection.query(sql("INSERT INTO t VALUES (1)"))
+                    unsafe withUnsafeCurrentTask { unsafe $0?.cancel() }
+                    try await connection.query(sql("INSERT INTO t VALUES (2)"))
+                }
+            }
+            let error = await #expect(throws: PostgresError.self) { try await task.value }
+            #expect(error?.code == .cancelled)
+            let count = try await connection.query(sql("SELECT count(*) FROM t")).int64(0, 0)
+            #expect(count == 0)
+        }
+    }
+
+    @Test func `a connection that breaks within a transaction reports it and changes nothing`() async throws {
+        try await withTable { connection in
+            let error = await #expect(throws: PostgresError.self) {
+                try await connection.transaction { connection in
+                    try await connection.query(sql("INSERT INTO t VALUES (1)"))
+                    _ = try? await connection.query(sql("SELECT pg_terminate_backend(pg_backend_pid())"))
+                }
+            }
+            #expect(error?.code == .connection)
+            #expect(connection.condition == .closed)
+        }
+    }
+
+    @Test func `a second transaction within the first is refused`() async throws {
+        try await withTable { connection in
+            let error = await #expect(throws: PostgresError.self) {
+                try await connection.transaction { try await $0.transaction { _ in } }
+            }
+            #expect(error?.code == .misuse)
+            #expect(connection.condition == .idle)
+        }
+    }
+
+    @Test func `options hold for the transaction alone`() async throws {
+        try await withTable { connection in
+            let options = TransactionOptions(isolation: .repeatableRead, commitsAsynchronously: true)
+            let show = sql("SELECT current_setting('transaction_isolation'), current_setting('synchronous_commit')")
+            let within = try await connection.transaction(options) { try await $0.query(show) }
+            #expect(try within.text(0, 0) == "repeatable read")
+            #expect(try within.text(0, 1) == "off")
+            let after = try await connection.query(show)
+            #expect(try after.text(0, 0) == "read committed")
+            #expect(try after.text(0, 1) == "on")
+        }
+    }
+
+    @Test func `a serialization failure is retryable and keeps the connection`() async throws {
+        try await withTable { connection in
+            try await connection.execute("INSERT INTO t VALUES (1)")
+            let error = await #expect(throws: PostgresError.self) {
+                try await connection.execute("DO $$ BEGIN RAISE EXCEPTION 'x' USING ERRCODE = '40001'; END $$")
+            }
+            #expect(error?.isRetryable == true)
+            #expect(error?.closesConnection == false)
+        }
+    }
+
+    private struct Refusal: Error {}
+
+    private func withTable(_ body: (PostgresConnection) async throws -> Void) async throws {
+        try await withEmptyDatabase { database in
+            let connection = try await database.connect()
+            try await connection.execute("CREATE TABLE t (a bigint)")
+            try await body(connection)
+        }
+    }
+}
