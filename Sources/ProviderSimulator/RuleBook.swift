@@ -64,7 +64,7 @@ struct RuleBook {
             guard takeTurn(&entries[index], subject) else { continue }
             let rule = entries[index].rule
             return TokenWords.Script(
-                behaviour: rule.behaviour,
+                rule.behaviour,
                 delayMilliseconds: rule.delayMilliseconds,
                 retryAfter: rule.retryAfter
             )

@@ -12,7 +12,7 @@ enum SimulateCommand {
             Real TLS and HTTP/2 on loopback; nothing leaves the machine. Point credentials at the printed endpoints and
             PEAL_CA_FILE at the printed file. Tokens script their own answer, for example deadbeef… (410 Unregistered),
             bad40002… (BadDeviceToken), de1ade1a0200… (200 ms late), f12505000002… (500 twice, then 200), or for FCM
-            unregistered:…, quota-30:…, delay-200:…; the whole table, and the control file, are in docs/simulator.md.
+            unregistered:…, quota-30:…, delay-200:…; --list-words prints the table, docs/simulator.md has the control file.
             Ends on Ctrl-C or SIGTERM.
             """,
         options: [
@@ -39,6 +39,7 @@ enum SimulateCommand {
                 "check nothing and answer at once, for load runs; totals only unless a ledger is asked for"
             ),
             Option(flag: "token-words", "honour the words in tokens in --quick too"),
+            Option(flag: "list-words", "print the table of token words and end"),
         ],
         examples: [
             Example(
@@ -53,6 +54,10 @@ enum SimulateCommand {
 
     @concurrent
     private static func run(_ arguments: ParsedArguments) async throws -> ExitStatus {
+        if arguments.flag("list-words") {
+            try printWords()
+            return .success
+        }
         let simulator: ProviderSimulator
         do {
             simulator = try ProviderSimulator.start(try options(from: arguments))
@@ -116,6 +121,16 @@ enum SimulateCommand {
         rows.append(["fcm project", .text(simulator.projectID)])
         if let credentials { rows.append(["credentials", .text(credentials)]) }
         try table.print(rows)
+    }
+
+    private static func printWords() throws {
+        var table = RowPrinter(columns: ["apns", "fcm", "default N", "meaning"], format: .table)
+        try table.print(
+            (TokenWords.all + TokenWords.numbered).map { word in
+                let parameter = word.defaultParameter.flatMap { $0 < 0 ? nil : $0 }
+                return [Cell(word.apns), Cell(word.fcm), Cell(parameter), .text(word.meaning)]
+            }
+        )
     }
 
     private static func printSummary(_ ledger: Ledger) throws {
