@@ -2,7 +2,8 @@
 -- The commit need not wait for the disk: a claim that is lost with the server leaves the batch as it was.
 -- The campaign's partition stands for the lane's own: a statement that names its partition keeps its plan (0.07 ms
 -- instead of 0.46 through the parent).
--- Parameters: $1 slot smallint, $2 lease in milliseconds bigint, $3 limit integer, $4 lowest vt bigint.
+-- Parameters: $1 slot smallint, $2 lease in milliseconds bigint, $3 limit integer, $4 lowest vt bigint, $5 apps of which
+-- the caller has enough in hand integer[].
 -- Rows: the claimed batches in no order; `now` is the server's time.
 -- Index: (slot, vt, id) of the partition inside, its key (slot, id) outside. The ARRAY is made once; a join in its
 -- place was seen to scan the table.
@@ -14,6 +15,7 @@ WHERE b.slot = $1::smallint
     AND b.id = ANY (ARRAY(
         SELECT ready.id FROM peal.batch_campaign AS ready
         WHERE ready.slot = $1::smallint AND ready.vt >= $4::bigint AND ready.lease_until <= now()
+            AND ready.app_id <> ALL ($5::integer[])
         ORDER BY ready.vt, ready.id
         LIMIT $3::integer
         FOR NO KEY UPDATE SKIP LOCKED

@@ -2,13 +2,13 @@
 -- still ours. What the lease was lost of is not among the rows, and nothing of it may be written afterwards.
 -- Two flushes never wait for each other: a row belongs to the one lease whose token it carries.
 -- Parameters, arrays in step: $1 slot smallint, $2 batch ids bigint[], $3 lease tokens uuid[], $4 bitmaps bytea[],
--- $5 sending_to integer[], $6 whether something was settled boolean[], $7 fate smallint[] (0 keep, 1 release,
+-- $5 sending_to integer[], $6 whether something was settled smallint[] (0, 1), $7 fate smallint[] (0 keep, 1 release,
 -- 2 finished), $8 lease in milliseconds bigint, $9 job ids uuid[], $10 whether the commit may be lost boolean.
 -- Rows: `batch_id` of each batch that is still ours (`job_id` null), and each job with `state` and `is_paused`
 -- (`batch_id` null). Index: the key (slot, id) of the lane's partition (here the campaign's); primary key of job.
 WITH given AS MATERIALIZED (
     SELECT g.id, g.lease_token, g.done, g.sending_to, g.has_progress, g.fate
-    FROM unnest($2::bigint[], $3::uuid[], $4::bytea[], $5::integer[], $6::boolean[], $7::smallint[])
+    FROM unnest($2::bigint[], $3::uuid[], $4::bytea[], $5::integer[], $6::smallint[], $7::smallint[])
         AS g (id, lease_token, done, sending_to, has_progress, fate)
     WHERE NOT $10::boolean OR set_config('synchronous_commit', 'off', true) = 'off'
 ), kept AS (
@@ -16,7 +16,7 @@ WITH given AS MATERIALIZED (
         done = g.done,
         sending_to = g.sending_to,
         lease_until = CASE g.fate WHEN 0 THEN now() + $8::bigint * interval '1 millisecond' ELSE '-infinity' END,
-        settled_lease_no = CASE WHEN g.has_progress THEN b.lease_no ELSE b.settled_lease_no END
+        settled_lease_no = CASE WHEN g.has_progress = 1 THEN b.lease_no ELSE b.settled_lease_no END
     FROM given AS g
     WHERE b.slot = $1::smallint AND b.id = ANY ($2::bigint[]) AND b.id = g.id AND b.lease_token = g.lease_token
         AND g.fate < 2

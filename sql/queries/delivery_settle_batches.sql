@@ -7,7 +7,7 @@
 -- Rows and indexes: as in delivery_fence_batches.
 WITH given AS MATERIALIZED (
     SELECT g.id, g.lease_token, g.done, g.sending_to, g.has_progress, g.fate
-    FROM unnest($2::bigint[], $3::uuid[], $4::bytea[], $5::integer[], $6::boolean[], $7::smallint[])
+    FROM unnest($2::bigint[], $3::uuid[], $4::bytea[], $5::integer[], $6::smallint[], $7::smallint[])
         AS g (id, lease_token, done, sending_to, has_progress, fate)
     WHERE NOT $10::boolean OR set_config('synchronous_commit', 'off', true) = 'off'
 ), kept AS (
@@ -15,7 +15,7 @@ WITH given AS MATERIALIZED (
         done = g.done,
         sending_to = g.sending_to,
         lease_until = CASE g.fate WHEN 0 THEN now() + $8::bigint * interval '1 millisecond' ELSE '-infinity' END,
-        settled_lease_no = CASE WHEN g.has_progress THEN b.lease_no ELSE b.settled_lease_no END
+        settled_lease_no = CASE WHEN g.has_progress = 1 THEN b.lease_no ELSE b.settled_lease_no END
     FROM given AS g
     WHERE b.slot = $1::smallint AND b.id = ANY ($2::bigint[]) AND b.id = g.id AND b.lease_token = g.lease_token
         AND g.fate < 2

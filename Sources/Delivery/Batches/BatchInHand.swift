@@ -1,0 +1,166 @@
+import HTTP2
+import PushCore
+
+/// A batch that this worker holds the lease of, and where each of its recipients stands. Confined to its lane's worker.
+///
+/// A recipient is in one place at a time: done (its outcome is known or it was set aside), out (submitted to the client),
+/// waiting (to be submitted again), parked (until its credential is trusted again), or not submitted yet.
+final class BatchInHand {
+    /// The number by which completions name it; never used twice.
+    let number: Int
+    let row: ClaimedBatch
+    let claimedAt: ContinuousClock.Instant
+    /// By this machine's clock.
+    let deadline: WallClock.Instant
+    let doubt: DoubtPolicy
+
+    var lifecycle = BatchLifecycle()
+    /// The devices, once they were looked up; nil where the page is gone.
+    var recipients: Recipients?
+    /// The credential whose bearer it waits for.
+    var awaited: ProviderCredential?
+    var dispatch: Dispatch?
+    /// Bits of recipients whose outcome is known or who were set aside, flushed or not.
+    private(set) var done: Bitmap
+    /// How many bits of `done` are unset.
+    private(set) var remaining: Int
+    /// Messages in the client.
+    var outstanding = 0
+    /// Requests that will be submitted again, and when.
+    var waiting: [UInt32] = []
+    var waitingUntil: ContinuousClock.Instant?
+    /// Requests that wait until their credential is trusted again.
+    var parked: [UInt32] = []
+    /// The first request that was never submitted.
+    var nextRequest = 0
+    /// Recipients below it may be submitted. Committed before it is used where the job must never send twice.
+    var permittedTo: Int
+    /// What `permittedTo` becomes with the next flush.
+    var wantedTo: Int
+    var results = ResultRows()
+    var delays = Delays()
+    /// Results and delays since the last flush was begun.
+    var hasProgress = false
+    /// By this clock the lease is safely ours until then; nothing is submitted afterwards until a flush has renewed it.
+    var leaseSafeUntil: ContinuousClock.Instant
+    /// What the refusal of its credential makes of the rest.
+    var failureReason: ReasonTable.Index = .none
+    /// How long the rest waits when the batch is delayed as a whole.
+    var restWait: Duration = .seconds(60)
+    /// What was submitted was taken back, because the lease was not renewed in time.
+    var isTakenBack = false
+
+    /// What is needed to send.
+    struct Dispatch {
+        let credential: ProviderCredential
+        let pool: PoolID
+        let requests: RequestBatch
+        /// The recipient of each request, as an index of the slice.
+        let recipientOf: [Int32]
+    }
+
+    init(
+        number: Int,
+        row: ClaimedBatch,
+        doubt: DoubtPolicy,
+        deadline: WallClock.Instant,
+        claimedAt: ContinuousClock.Instant,
+        leaseSafeUntil: ContinuousClock.Instant
+    ) {
+        self.number = number
+        self.row = row
+        self.doubt = doubt
+        self.deadline = deadline
+        self.claimedAt = claimedAt
+        self.leaseSafeUntil = leaseSafeUntil
+        done = row.done
+        remaining = row.size - row.done.setCount
+        permittedTo = doubt == .resend ? row.size : row.sendingTo
+        wantedTo = permittedTo
+    }
+
+    /// How large the steps are in which a job that must never send twice is permitted to go on.
+    static let windowSize = 500
+
+    /// The device of a recipient; 0 where nobody knows any more.
+    func device(of index: Int) -> Int64 {
+        guard let recipients, index < recipients.count else { return 0 }
+        return recipients.ids[index]
+    }
+
+    /// Marks a recipient as done; false if it was done before.
+    @discardableResult
+    func markDone(_ index: Int) -> Bool {
+        guard done.insert(index) else { return false }
+        remaining -= 1
+        hasProgress = true
+        return true
+    }
+
+    /// Calls `body` with each recipient that is not done, and marks it as done.
+    func finishRest(_ body: (Int) -> Void) {
+        guard remaining > 0 else { return }
+        done.forEachUnset(body)
+        done = Bitmap(count: row.size, isSet: true)
+        remaining = 0
+        hasProgress = true
+    }
+
+    /// Messages that are out or will be by themselves.
+    var messagesInHand: Int {
+        outstanding + waiting.count + parked.count + (dispatch.map { $0.recipientOf.count - nextRequest } ?? remaining)
+    }
+
+    /// The requests that may be submitted now, in order; they count as submitted from here on.
+    func takeRequests(now: ContinuousClock.Instant) -> RequestSelection? {
+        guard let dispatch, lifecycle.isSending, now < leaseSafeUntil else { return nil }
+        if nextRequest == 0, waiting.isEmpty, permittedTo >= row.size {
+            nextRequest = dispatch.recipientOf.count
+            outstanding = dispatch.recipientOf.count
+            return .all
+        }
+        var requests: [UInt32] = []
+        if !waiting.isEmpty, waitingUntil.map({ $0 <= now }) ?? true {
+            requests = waiting
+            waiting = []
+            waitingUntil = nil
+        }
+        while nextRequest < dispatch.recipientOf.count, Int(dispatch.recipientOf[nextRequest]) < permittedTo {
+            requests.append(UInt32(nextRequest))
+            nextRequest += 1
+        }
+        guard !requests.isEmpty else { return nil }
+        outstanding += requests.count
+        return .indices(requests)
+    }
+
+    /// Takes a request for a probe: one that is parked, else one that was never sent.
+    func takeProbe(now: ContinuousClock.Instant) -> UInt32? {
+        guard let dispatch, lifecycle.isSending, now < leaseSafeUntil else { return nil }
+        if let parked = parked.popLast() ?? waiting.popLast() {
+            outstanding += 1
+            return parked
+        }
+        guard nextRequest < dispatch.recipientOf.count, Int(dispatch.recipientOf[nextRequest]) < permittedTo else {
+            return nil
+        }
+        nextRequest += 1
+        outstanding += 1
+        return UInt32(nextRequest - 1)
+    }
+
+    /// Moves on what the next flush asks permission for. True if it asks for more than there is.
+    func widenWindow() -> Bool {
+        guard doubt == .unknown, lifecycle.isSending, permittedTo < row.size, wantedTo == permittedTo,
+            outstanding < Self.windowSize / 2
+        else { return false }
+        wantedTo = min(row.size, permittedTo + Self.windowSize)
+        return true
+    }
+
+    /// Puts requests back that came back without having been sent.
+    func putBack(_ request: UInt32, notBefore moment: ContinuousClock.Instant) {
+        waiting.append(request)
+        waitingUntil = max(waitingUntil ?? moment, moment)
+    }
+}

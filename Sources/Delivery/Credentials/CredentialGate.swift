@@ -1,0 +1,95 @@
+/// Whether messages of a credential go out, after its provider refused one. Pure: events in, actions out.
+///
+/// One refusal is not believed: one message is sent once more with a renewed bearer over a new connection, and all
+/// others wait for what becomes of it.
+struct CredentialGate: Sendable, Equatable {
+    /// What to do.
+    enum Action: Sendable, Equatable {
+        case none
+        /// Take back what is not sent, renew the bearer and the connections, and send one message as a probe.
+        case probe
+        /// Send what waits.
+        case open
+        /// The credential is refused: end or delay what waits.
+        case close(reason: String)
+    }
+
+    private enum State: Sendable, Equatable {
+        /// Messages go out. To `renewing`.
+        case open
+        /// The bearer is being renewed. To `probing`, `closed`.
+        case renewing(reason: String)
+        /// One message is out to find out; the others wait. To `open`, `closed`.
+        case probing(reason: String, probe: Probe?)
+        /// Refused twice. To nothing: another version of the credential has a gate of its own.
+        case closed(reason: String)
+    }
+
+    /// The message that finds out.
+    struct Probe: Sendable, Equatable {
+        let batch: Int
+        let request: UInt32
+    }
+
+    private var state = State.open
+
+    var isOpen: Bool { state == .open }
+    /// The reason of a credential that is refused.
+    var closedReason: String? {
+        if case .closed(let reason) = state { reason } else { nil }
+    }
+    /// The probe that is out.
+    var probe: Probe? {
+        if case .probing(_, let probe) = state { probe } else { nil }
+    }
+    /// Whether a probe is wanted and none is out.
+    var wantsProbe: Bool {
+        if case .probing(_, nil) = state { true } else { false }
+    }
+
+    /// The provider refused the credential in its answer to a message.
+    mutating func refused(_ message: Probe, reason: String) -> Action {
+        switch state {
+        case .open:
+            state = .renewing(reason: reason)
+            return .probe
+        case .probing(_, let probe) where probe == message:
+            state = .closed(reason: reason)
+            return .close(reason: reason)
+        case .renewing, .probing, .closed:
+            return .none
+        }
+    }
+
+    /// The bearer was renewed: a probe is wanted.
+    mutating func renewed() {
+        guard case .renewing(let reason) = state else { return }
+        state = .probing(reason: reason, probe: nil)
+    }
+
+    /// A probe was sent.
+    mutating func probing(with probe: Probe) {
+        guard case .probing(let reason, nil) = state else {
+            preconditionFailure("a probe was sent while \(state)")
+        }
+        state = .probing(reason: reason, probe: probe)
+    }
+
+    /// A message was answered in another way: whatever the answer is, the credential is accepted.
+    mutating func answered(_ message: Probe) -> Action {
+        guard case .probing(_, let probe) = state, probe == message else { return .none }
+        state = .open
+        return .open
+    }
+
+    /// The probe came back without an answer, or its batch is gone: another one is wanted.
+    mutating func probeLost(_ message: Probe) {
+        guard case .probing(let reason, let probe) = state, probe == message else { return }
+        state = .probing(reason: reason, probe: nil)
+    }
+
+    /// There is no bearer to probe with, and the provider says that there will be none.
+    mutating func close(reason: String) {
+        state = .closed(reason: reason)
+    }
+}

@@ -1,0 +1,101 @@
+import OpenSSL
+import Postgres
+import PushCore
+import SQLText
+import Telemetry
+
+/// What an app can sign in with on a route.
+enum CredentialAnswer: Sendable {
+    case usable(ProviderCredential)
+    /// The app has none for the route.
+    case missing
+    /// The provider has refused it; the reason is the provider's.
+    case refused(reason: String)
+    /// It cannot be opened here: the master key is missing or another one.
+    case unreadable
+}
+
+/// Reads and opens credentials, remembers them for a few seconds, and notes it when a provider refuses one.
+actor CredentialStore {
+    private struct Record {
+        var rows: [CredentialRow]
+        var readAt: ContinuousClock.Instant
+    }
+
+    private let database: DatabaseLink
+    private let masterKey: SealingKey?
+    private let refresh: Duration
+    private let logger: Logger
+    private var apps: [AppID: Record] = [:]
+    private var opened: [ProviderCredential.Version: Result<ProviderCredential, DeliveryError>] = [:]
+
+    init(database: DatabaseLink, masterKey: SealingKey?, refresh: Duration, logger: Logger) {
+        self.database = database
+        self.masterKey = masterKey
+        self.refresh = refresh
+        self.logger = logger
+    }
+
+    /// The newest active credential of an app for a route; if there is none, why.
+    func credential(of app: AppID, for route: Route) async throws -> CredentialAnswer {
+        let rows = try await rows(of: app).filter { $0.serves(route) }
+        guard let row = rows.first(where: \.isActive) else {
+            guard let refused = rows.first else { return .missing }
+            return .refused(reason: refused.stateReason ?? "credential_refused")
+        }
+        return switch open(row) {
+        case .success(let credential): .usable(credential)
+        case .failure: .unreadable
+        }
+    }
+
+    /// Notes that a provider refuses a credential, unless it was changed meanwhile.
+    func refuse(_ credential: ProviderCredential, reason: String) async throws {
+        apps[credential.app] = nil
+        let rows = try await database.connection().query(
+            SQLText.deliveryRefuseCredential,
+            [.credential(credential.id), .timestamp(credential.version.updatedAt), .text(reason)]
+        )
+        guard !rows.isEmpty else { return }
+        logger.warning(
+            "The provider refuses a credential: sends of its app end or wait until it is replaced",
+            [
+                .credentialID: .describing(credential.id), .appID: .describing(credential.app),
+                .providerReason: .text(reason), .errorMessage: .text(credential.settingsHint),
+            ]
+        )
+    }
+
+    private func rows(of app: AppID) async throws -> [CredentialRow] {
+        if let record = apps[app], ContinuousClock.now - record.readAt < refresh { return record.rows }
+        let readAt = ContinuousClock.now
+        let rows = try await database.connection().query(
+            SQLText.deliveryReadCredentials,
+            [.int32s([app.value])]
+        )
+        let credentials = try rows.indices.map { try CredentialRow(rows, row: $0) }
+        if apps.count > 10_000 { apps.removeAll() }
+        if opened.count > 10_000 { opened.removeAll() }
+        apps[app] = Record(rows: credentials, readAt: readAt)
+        return credentials
+    }
+
+    private func open(_ row: CredentialRow) -> Result<ProviderCredential, DeliveryError> {
+        if let known = opened[row.version] { return known }
+        let result: Result<ProviderCredential, DeliveryError>
+        do {
+            result = .success(try row.open(with: masterKey))
+        } catch {
+            logger.error(
+                "A credential cannot be opened: its messages wait",
+                [
+                    .credentialID: .describing(row.version.id), .appID: .describing(row.app),
+                    .errorMessage: .text(error.message),
+                ]
+            )
+            result = .failure(error)
+        }
+        opened[row.version] = result
+        return result
+    }
+}

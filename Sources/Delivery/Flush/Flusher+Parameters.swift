@@ -1,0 +1,119 @@
+import Postgres
+import PushCore
+
+// A flush as parameters of its statements.
+extension Flusher {
+    func fence(_ plan: FlushPlan, commitsAsynchronously: Bool) -> PostgresParameters {
+        let units = plan.units
+        return [
+            .int16(slot), .int64s(units.map(\.row.id.value)), .uuids(units.map(\.row.lease.value)),
+            .byteArrays(units.map(\.done.bytes)), .int32s(units.map { Int32($0.sendingTo) }),
+            .int16s(units.map { $0.hasProgress ? 1 : 0 }), .int16s(units.map(\.fate.rawValue)),
+            .int64(lease.wholeMillisecondsRoundedUp), .uuids(plan.jobs.map(\.value)), .bool(commitsAsynchronously),
+        ]
+    }
+
+    func appendResults(of plan: FlushPlan, to parameters: inout PostgresParameters) {
+        let count = plan.resultCount
+        var batches: [Int64] = []
+        var jobs: [UUIDValue] = []
+        var devices: [Int64] = []
+        var numbers: (routes: [Int16], outcomes: [Int16], attempts: [Int16], statuses: [Int16]) = ([], [], [], [])
+        var reasons: [String] = []
+        var ids: [String] = []
+        var uniqueIDs: [String] = []
+        batches.reserveCapacity(count)
+        for unit in plan.units {
+            for entry in unit.results.entries {
+                batches.append(unit.row.id.value)
+                jobs.append(unit.row.job.value)
+                devices.append(entry.device)
+                numbers.routes.append(unit.row.routeNumber)
+                numbers.outcomes.append(entry.outcome.rawValue)
+                numbers.attempts.append(Int16(clamping: unit.row.attempt))
+                numbers.statuses.append(entry.status)
+                reasons.append(plan.reasons[entry.reason])
+                ids.append(String(decoding: unit.results.id(of: entry), as: UTF8.self))
+                uniqueIDs.append(String(decoding: unit.results.uniqueID(of: entry), as: UTF8.self))
+            }
+        }
+        for parameter: PostgresParameter in [
+            .int64s(batches), .uuids(jobs), .int64s(devices), .int16s(numbers.routes), .int16s(numbers.outcomes),
+            .int16s(numbers.attempts), .int16s(numbers.statuses), .texts(reasons), .texts(ids), .texts(uniqueIDs),
+        ] {
+            parameters.append(parameter)
+        }
+    }
+
+    /// The results as one COPY if they are many, else as several of the size that costs least.
+    func copyPieces(of plan: FlushPlan) -> [PostgresCopyBuffer] {
+        let count = plan.resultCount
+        guard count > 0 else { return [] }
+        let size = count >= Self.copyWhole ? count : Self.copyPiece
+        var pieces: [PostgresCopyBuffer] = []
+        var piece = PostgresCopyBuffer(reservingBytes: min(size, count) * 96)
+        for unit in plan.units {
+            for entry in unit.results.entries {
+                append(entry, of: unit, reasons: plan.reasons, to: &piece)
+                if piece.rowCount == size {
+                    pieces.append(piece)
+                    piece = PostgresCopyBuffer(reservingBytes: size * 96)
+                }
+            }
+        }
+        if !piece.isEmpty { pieces.append(piece) }
+        return pieces
+    }
+
+    private func append(
+        _ entry: ResultRows.Entry,
+        of unit: FlushPlan.Unit,
+        reasons: ReasonTable,
+        to piece: inout PostgresCopyBuffer
+    ) {
+        piece.startRow(columnCount: 9)
+        piece.append(uuid: unit.row.job.value)
+        piece.append(int64: entry.device)
+        piece.append(int16: unit.row.routeNumber)
+        piece.append(int16: entry.outcome.rawValue)
+        piece.append(int16: Int16(clamping: unit.row.attempt))
+        if entry.status == 0 { piece.appendNull() } else { piece.append(int16: entry.status) }
+        if entry.reason == .none { piece.appendNull() } else { piece.append(text: reasons[entry.reason]) }
+        let start = Int(entry.idStart)
+        let middle = start + Int(entry.idCount)
+        let end = middle + Int(entry.uniqueIDCount)
+        let bytes = unit.results.bytes.span
+        if middle == start { piece.appendNull() } else { piece.append(bytes: bytes.extracting(start..<middle)) }
+        if end == middle { piece.appendNull() } else { piece.append(bytes: bytes.extracting(middle..<end)) }
+    }
+
+    func counts(of plan: FlushPlan) -> PostgresParameters {
+        var counts = OutcomeCounts()
+        for unit in plan.units {
+            for entry in unit.results.entries {
+                counts.add(.init(job: unit.row.job, outcome: entry.outcome, reason: entry.reason))
+            }
+        }
+        return [
+            .uuids(counts.kinds.map(\.job.value)), .int16s(counts.kinds.map(\.outcome.rawValue)),
+            .texts(counts.kinds.map { plan.reasons[$0.reason] }), .int64s(counts.counts),
+        ]
+    }
+
+    func delays(of plan: FlushPlan) -> PostgresParameters {
+        let delays = plan.units.flatMap { unit in unit.delays.map { (unit, $0) } }
+        return [
+            .int16(slot), .int16(lane.rawValue),
+            .nullableInt64s(
+                delays.map { _, delay in
+                    if case .after(let wait) = delay.due { wait.wholeMillisecondsRoundedUp } else { nil }
+                }
+            ),
+            .int32s(delays.map(\.0.row.app.value)), .uuids(delays.map(\.0.row.job.value)),
+            .int16s(delays.map(\.0.row.routeNumber)), .int32s(delays.map(\.0.row.pageNumber)),
+            .int32s(delays.map(\.0.row.pageOffset)), .int32s(delays.map { Int32($0.0.row.size) }),
+            .int16s(delays.map { Int16(clamping: $0.1.attempt) }), .timestamps(delays.map(\.0.row.expiresAt)),
+            .byteArrays(delays.map(\.1.done.bytes)), .texts(delays.map { plan.reasons[$0.1.reason] }),
+        ]
+    }
+}

@@ -1,0 +1,42 @@
+import PushCore
+
+/// How many batches a worker may claim, and of which apps it has enough: one that is slow must not fill the worker.
+struct ClaimRoom: Equatable {
+    /// What counts of a batch in hand.
+    struct Batch {
+        let app: AppID
+        let messages: Int
+        let isSlow: Bool
+    }
+
+    var limit = 0
+    var excludedApps: [AppID] = []
+
+    init(_ batches: some Sequence<Batch>, settings: LaneSettings) {
+        var total = 0
+        var brisk = 0
+        var messages = 0
+        var briskByApp: [AppID: Int] = [:]
+        var messagesByApp: [AppID: Int] = [:]
+        var slowByApp: [AppID: Int] = [:]
+        for batch in batches {
+            total += 1
+            if batch.isSlow {
+                slowByApp[batch.app, default: 0] += 1
+            } else {
+                brisk += 1
+                messages += batch.messages
+                briskByApp[batch.app, default: 0] += 1
+                messagesByApp[batch.app, default: 0] += batch.messages
+            }
+        }
+        guard messages < settings.messageLimit * 2 else { return }
+        limit = max(0, min(settings.claimLimit, settings.batchLimit - brisk, settings.hardBatchLimit - total))
+        // A part of the places stays free for whoever comes next.
+        let share = max(1, settings.batchLimit * 3 / 4)
+        var enough = Set(briskByApp.filter { $0.value >= share }.keys)
+        enough.formUnion(messagesByApp.filter { $0.value >= settings.messageLimit }.keys)
+        enough.formUnion(slowByApp.filter { $0.value >= settings.slowLimit }.keys)
+        excludedApps = enough.sorted()
+    }
+}

@@ -1,0 +1,107 @@
+import HTTP2
+import PushCore
+
+// What happens to a batch in hand: submitted, withdrawn, settled, ended.
+extension LaneWorker {
+    /// Submits what may go out, and ends the batch if nothing more will come of it.
+    func advance(_ batch: BatchInHand) {
+        guard !batch.lifecycle.isOver else { return }
+        submit(batch)
+        if batch.outstanding == 0 {
+            switch batch.lifecycle.nothingIsOut(remaining: batch.remaining) {
+            case .endRest(let reason):
+                endRest(batch, reason)
+                unflushedCount += 1
+            case .finish:
+                unflushedCount += 1
+            case .none, .takeBack, .drop:
+                break
+            }
+        }
+        if batch.widenWindow() { controlWanted = true }
+    }
+
+    private func submit(_ batch: BatchInHand) {
+        guard let dispatch = batch.dispatch, gates[dispatch.credential.version]?.isOpen ?? true,
+            let requests = batch.takeRequests(now: .now)
+        else { return }
+        client.submit(dispatch.requests, tag: batch.number, requests: requests, to: dispatch.pool)
+    }
+
+    /// Stops a batch: what is not on the wire is taken back, what is on it is awaited.
+    func withdraw(_ batch: BatchInHand, _ reason: BatchLifecycle.Withdrawal) {
+        switch batch.lifecycle.withdraw(reason) {
+        case .takeBack:
+            if batch.outstanding > 0 { client.cancel(tag: batch.number) }
+        case .drop:
+            client.cancel(tag: batch.number)
+            forget(batch)
+            return
+        case .none, .finish, .endRest:
+            break
+        }
+        advance(batch)
+    }
+
+    /// Sets the rest of a batch aside for a while.
+    func delay(_ batch: BatchInHand, by wait: Duration, reason: String) {
+        batch.restWait = max(wait, .seconds(1))
+        batch.failureReason = reasons.index(of: reason)
+        withdraw(batch, .delayed)
+    }
+
+    /// Gives every recipient without an outcome the same one; used where nothing of the batch is out.
+    func settleRest(_ batch: BatchInHand, _ outcome: RecipientOutcome, reason: String) {
+        recordRest(batch, outcome, reason: reasons.index(of: reason))
+        advance(batch)
+    }
+
+    private func recordRest(_ batch: BatchInHand, _ outcome: RecipientOutcome, reason: ReasonTable.Index) {
+        unflushedCount += batch.remaining
+        batch.finishRest { index in
+            batch.results.append(device: batch.device(of: index), outcome: outcome, status: 0, reason: reason)
+        }
+    }
+
+    private func endRest(_ batch: BatchInHand, _ reason: BatchLifecycle.Withdrawal) {
+        switch reason {
+        case .released, .lost:
+            break
+        case .cancelled:
+            recordRest(batch, .cancelled, reason: .none)
+        case .failed:
+            recordRest(batch, .rejected, reason: batch.failureReason)
+        case .held:
+            setRestAside(batch, due: .held)
+        case .delayed where batch.deadline - WallClock.now() <= batch.restWait:
+            recordRest(batch, .expired, reason: batch.failureReason)
+        case .delayed:
+            setRestAside(batch, due: .after(batch.restWait))
+        }
+    }
+
+    private func setRestAside(_ batch: BatchInHand, due: Delay.Due) {
+        batch.finishRest { index in
+            batch.delays.add(
+                index,
+                size: batch.row.size,
+                due: due,
+                attempt: batch.row.attempt,
+                reason: batch.failureReason
+            )
+        }
+    }
+
+    /// Notes a recipient's final outcome.
+    func record(
+        _ batch: BatchInHand,
+        _ index: Int,
+        _ outcome: RecipientOutcome,
+        status: Int,
+        reason: ReasonTable.Index
+    ) {
+        guard batch.markDone(index) else { return }
+        batch.results.append(device: batch.device(of: index), outcome: outcome, status: status, reason: reason)
+        unflushedCount += 1
+    }
+}

@@ -1,0 +1,222 @@
+import HTTP2
+import PushCore
+import Telemetry
+
+// Credentials: bearers are fetched and renewed, refusals are looked into, apart from the sending.
+extension LaneWorker {
+    /// How often the bearers in use are looked at.
+    private static let refreshInterval: Duration = .seconds(2)
+    /// How long the rest of a send waits that is held for its credential.
+    private static let holdWait: Duration = .seconds(60)
+
+    /// Runs errands as they come up, each on its own: one silent endpoint holds nobody else.
+    func tendCredentials() async {
+        await withDiscardingTaskGroup { group in
+            while !isStopping {
+                for errand in takeErrands() {
+                    group.addTask { await self.do(errand) }
+                }
+                await credentialWakeUp.wait(until: .now + Self.refreshInterval)
+            }
+        }
+    }
+
+    /// Leaves something to the credential loop.
+    func run(_ errand: CredentialErrand) {
+        if case .fetch(let credential) = errand {
+            guard fetching.insert(credential.version).inserted else { return }
+        }
+        errands.append(errand)
+        credentialWakeUp.raise()
+    }
+
+    /// What came up, and a look at each bearer in use.
+    private func takeErrands() -> [CredentialErrand] {
+        var used: [ProviderCredential.Version: ProviderCredential] = [:]
+        for batch in batches.values {
+            if let credential = batch.dispatch?.credential ?? batch.awaited { used[credential.version] = credential }
+        }
+        for (version, credential) in used where !fetching.contains(version) {
+            fetching.insert(version)
+            errands.append(.fetch(credential))
+        }
+        if used.isEmpty, bearers.count > 1_000 { bearers.removeAll() }
+        gates = gates.filter { used[$0.key] != nil || $0.value.closedReason != nil }
+        if gates.count > 1_000 { gates.removeAll() }
+        defer { errands.removeAll(keepingCapacity: true) }
+        return errands
+    }
+
+    private func `do`(_ errand: CredentialErrand) async {
+        switch errand {
+        case .fetch(let credential):
+            let answer = await tokens.bearer(for: credential)
+            fetching.remove(credential.version)
+            take(answer, for: credential)
+        case .probe(let credential, let isExpired):
+            await renew(credential, isExpired: isExpired)
+        case .refuse(let credential, let reason):
+            do {
+                try await store.refuse(credential, reason: reason)
+            } catch {
+                logger.warning(
+                    "A refused credential could not be noted in the database",
+                    [.credentialID: .describing(credential.id), .errorMessage: .text("\(error)")]
+                )
+            }
+        }
+    }
+
+    private func take(_ answer: BearerAnswer, for credential: ProviderCredential) {
+        switch answer {
+        case .bearer(let bearer):
+            use(bearer, for: credential)
+            for batch in batches.values where batch.awaited?.version == credential.version {
+                send(batch, with: credential)
+            }
+        case .unavailable(let answer):
+            if answer.isRefusal { run(.refuse(credential, reason: answer.reason)) }
+            for batch in batches.values where batch.awaited?.version == credential.version {
+                if answer.isRefusal {
+                    endAfterRefusal(batch, reason: answer.reason)
+                } else {
+                    let jitter = Duration.milliseconds(Int64.random(in: 0...1_000))
+                    delay(batch, by: answer.retryAfter + jitter, reason: answer.reason)
+                }
+            }
+        }
+    }
+
+    private func use(_ bearer: Bearer, for credential: ProviderCredential) {
+        bearers[credential.version] = bearer
+        do {
+            _ = try pools.pool(for: credential, bearer: bearer)
+        } catch {
+            logger.error(
+                "A bearer cannot stand in a header field",
+                [.credentialID: .describing(credential.id), .errorMessage: .text(error.message)]
+            )
+        }
+    }
+
+    // MARK: Refusals
+
+    /// The provider refused the credential in its answer to a message, which is parked.
+    func credentialRefused(_ batch: BatchInHand, request: UInt32, reason: String, isExpired: Bool) {
+        guard let credential = batch.dispatch?.credential else { return }
+        batch.parked.append(request)
+        let message = CredentialGate.Probe(batch: batch.number, request: request)
+        let action = gates[credential.version, default: CredentialGate()].refused(message, reason: reason)
+        follow(action, for: credential, isExpired: isExpired)
+    }
+
+    /// The provider answered a message in a way that accepts the credential.
+    func credentialAccepted(_ batch: BatchInHand, request: UInt32) {
+        guard let credential = batch.dispatch?.credential, var gate = gates[credential.version] else { return }
+        let action = gate.answered(CredentialGate.Probe(batch: batch.number, request: request))
+        gates[credential.version] = gate
+        follow(action, for: credential, isExpired: false)
+    }
+
+    /// A message came back without an answer: if it was the probe, another one is sent.
+    func loseProbe(of batch: BatchInHand, request: UInt32? = nil) {
+        guard let credential = batch.dispatch?.credential, let probe = gates[credential.version]?.probe,
+            probe.batch == batch.number, request == nil || request == probe.request
+        else { return }
+        gates[credential.version]?.probeLost(probe)
+    }
+
+    private func follow(_ action: CredentialGate.Action, for credential: ProviderCredential, isExpired: Bool) {
+        switch action {
+        case .none: break
+        case .probe:
+            for batch in using(credential) where batch.outstanding > 0 { client.cancel(tag: batch.number) }
+            run(.probe(credential, isExpired: isExpired))
+        case .open:
+            gates[credential.version] = nil
+            for batch in using(credential) {
+                batch.waiting += batch.parked
+                batch.parked = []
+                advance(batch)
+            }
+        case .close(let reason):
+            run(.refuse(credential, reason: reason))
+            for batch in using(credential) { endAfterRefusal(batch, reason: reason) }
+        }
+    }
+
+    private func renew(_ credential: ProviderCredential, isExpired: Bool) async {
+        var answer = await tokens.bearer(for: credential)
+        if let refused = bearers[credential.version] {
+            answer = await tokens.renew(credential, refused: refused, isExpired: isExpired)
+        }
+        switch answer {
+        case .bearer(let bearer):
+            use(bearer, for: credential)
+            pools.renewConnections(of: credential)
+            gates[credential.version]?.renewed()
+            sendProbe(of: credential)
+        case .unavailable(let answer):
+            if answer.isRefusal {
+                gates[credential.version]?.close(reason: answer.reason)
+                follow(.close(reason: answer.reason), for: credential, isExpired: false)
+                return
+            }
+            gates[credential.version] = nil
+            for batch in using(credential) { delay(batch, by: answer.retryAfter, reason: answer.reason) }
+        }
+    }
+
+    /// Sends one message of a credential that is in doubt. Without any message there is nothing to find out.
+    func sendProbe(of credential: ProviderCredential) {
+        guard gates[credential.version]?.wantsProbe ?? false else { return }
+        for batch in using(credential).sorted(by: { $0.parked.count > $1.parked.count }) {
+            guard let dispatch = batch.dispatch, let request = batch.takeProbe(now: .now) else { continue }
+            gates[credential.version]?.probing(with: CredentialGate.Probe(batch: batch.number, request: request))
+            client.submit(dispatch.requests, tag: batch.number, requests: .indices([request]), to: dispatch.pool)
+            return
+        }
+        // Those that have a message may only be waiting for their lease to be renewed.
+        if !using(credential).contains(where: \.lifecycle.isSending) { gates[credential.version] = nil }
+    }
+
+    func using(_ credential: ProviderCredential) -> [BatchInHand] {
+        batches.values.filter { $0.dispatch?.credential.version == credential.version }
+    }
+
+    /// What the app wants done with the rest of a send whose credential is refused.
+    func endAfterRefusal(_ batch: BatchInHand, reason: String) {
+        if jobs[batch.row.job]?.holdsOnCredentialFailure ?? false {
+            delay(batch, by: Self.holdWait, reason: reason)
+        } else {
+            batch.failureReason = reasons.index(of: reason)
+            withdraw(batch, .failed)
+        }
+    }
+
+    // MARK: Dead tokens
+
+    /// Decides about devices that may be dead, where it is time to.
+    func judgeDeadTokens(now: ContinuousClock.Instant) {
+        for (version, present) in breakers {
+            var breaker = present
+            let users = batches.values.filter { $0.dispatch?.credential.version == version }
+            let isIdle = users.allSatisfy { $0.outstanding == 0 && $0.waiting.isEmpty }
+            switch breaker.judge(now: now, isIdle: isIdle) {
+            case .none: break
+            case .disable(let dead): deadDevices += dead
+            case .hold(let until, let dropped):
+                logger.warning(
+                    "Too many tokens are called dead at once: their channel is held and no device is disabled",
+                    [
+                        .credentialID: .describing(version.id), .count: .number(dropped),
+                        .errorMessage: "Check the environment and the topic of the credential, or the project",
+                    ]
+                )
+                for batch in users { delay(batch, by: until - now, reason: "too_many_dead_tokens") }
+            }
+            let isOver = !breaker.isWaiting && !breaker.isHeld(at: now) && breaker.heldUntil == nil
+            breakers[version] = isOver ? nil : breaker
+        }
+    }
+}

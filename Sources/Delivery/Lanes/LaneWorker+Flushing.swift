@@ -1,0 +1,179 @@
+import Postgres
+import PushCore
+import SQLText
+import Telemetry
+
+// Flushing: results, bitmaps and leases of everything in hand, in one transaction.
+extension LaneWorker {
+    func isFlushDue(now: ContinuousClock.Instant) -> Bool {
+        if let flushRetryAt, now < flushRetryAt { return false }
+        if pendingPlan != nil || controlWanted || unflushedCount >= settings.flushCount { return true }
+        let elapsed = now - flushedAt
+        if unflushedCount > 0 || !deadDevices.isEmpty { return elapsed >= settings.flushInterval }
+        return !batches.isEmpty && elapsed >= settings.controlInterval
+    }
+
+    /// Writes what there is. A failure keeps everything for the next try; nothing is claimed meanwhile.
+    func flush() async {
+        let startedAt = ContinuousClock.now
+        do {
+            let connection = try await writer.connection()
+            if let plan = pendingPlan {
+                try await write(plan, again: true, on: connection, startedAt: startedAt)
+            } else {
+                let plan = makePlan(now: startedAt)
+                pendingPlan = plan
+                try await write(plan, again: false, on: connection, startedAt: startedAt)
+            }
+            pendingPlan = nil
+            isPlanUncertain = false
+            flushedAt = startedAt
+            if !deadDevices.isEmpty { try await disableDeadDevices(on: connection) }
+            if flushFailures > 0 { logger.info("Results are written again") }
+            flushFailures = 0
+            flushRetryAt = nil
+        } catch {
+            noteFlushFailure(error)
+        }
+    }
+
+    private func noteFlushFailure(_ error: any Error) {
+        flushFailures += 1
+        // An error that the server reported undid the flush; without an answer nobody knows.
+        let postgresError = error as? PostgresError
+        if postgresError?.sqlState == nil { isPlanUncertain = pendingPlan != nil }
+        let backoff = Backoff(first: .milliseconds(100), longest: .seconds(3))
+        flushRetryAt = .now + backoff.delay(afterFailures: flushFailures, atLeast: .milliseconds(50))
+        let level: Logger.Level =
+            postgresError?.isRetryable ?? true || postgresError?.code == .commitUncertain ? .warning : .error
+        logger.log(
+            flushFailures == 1 ? level : .debug,
+            "Results cannot be written and are kept; nothing more is claimed until they are",
+            [.errorMessage: .text("\(error)"), .count: .number(pendingPlan?.resultCount ?? 0)]
+        )
+    }
+
+    private func write(
+        _ plan: FlushPlan,
+        again: Bool,
+        on connection: PostgresConnection,
+        startedAt: ContinuousClock.Instant
+    ) async throws {
+        var plan = plan
+        if again, isPlanUncertain {
+            let remainder = try await flusher.remainder(of: plan, on: connection)
+            for unit in plan.units {
+                if remainder.written.contains(unit.number) { flushed(unit, startedAt: startedAt) }
+                if remainder.gone.contains(unit.number) { lost(unit) }
+            }
+            plan = plan.keeping(remainder.unwritten)
+            pendingPlan = plan
+            isPlanUncertain = false
+        }
+        let report = try await flusher.write(plan, on: connection)
+        pendingPlan = nil
+        for unit in plan.units {
+            if report.ours.contains(unit.row.id.value) {
+                flushed(unit, startedAt: startedAt)
+            } else {
+                lost(unit)
+            }
+        }
+        for (job, control) in report.controls { take(control, of: job) }
+    }
+
+    /// Takes out of the batches what is to be written. Batches that have nothing to say and a fresh lease are left out.
+    private func makePlan(now: ContinuousClock.Instant) -> FlushPlan {
+        var units: [FlushPlan.Unit] = []
+        // What is left of a lease when it is renewed: three quarters of it were safe from the start.
+        let renewal = settings.lease * 5 / 12
+        for batch in batches.values.sorted(by: { $0.row.id < $1.row.id }) {
+            guard
+                batch.hasProgress || batch.lifecycle.isEnding || batch.wantedTo != batch.permittedTo
+                    || batch.leaseSafeUntil - now <= renewal
+            else { continue }
+            let isReleased = batch.lifecycle.withdrawal == .released && batch.remaining > 0
+            units.append(
+                FlushPlan.Unit(
+                    number: batch.number,
+                    row: batch.row,
+                    done: batch.done,
+                    sendingTo: batch.lifecycle.isEnding ? 0 : batch.wantedTo,
+                    hasProgress: batch.hasProgress,
+                    fate: !batch.lifecycle.isEnding ? .keep : isReleased ? .release : .finish,
+                    results: batch.results,
+                    delays: batch.delays.groups
+                )
+            )
+            batch.results = ResultRows()
+            batch.delays = Delays()
+            batch.hasProgress = false
+        }
+        unflushedCount = 0
+        controlWanted = false
+        return FlushPlan(
+            units: units,
+            jobs: Array(jobs.keys),
+            commitsAsynchronously: lane == .campaign
+                && units.allSatisfy { unit in batches[unit.number]?.doubt == .resend },
+            reasons: reasons
+        )
+    }
+
+    private func flushed(_ unit: FlushPlan.Unit, startedAt: ContinuousClock.Instant) {
+        guard let batch = batches[unit.number] else { return }
+        switch unit.fate {
+        case .keep:
+            batch.leaseSafeUntil = max(batch.leaseSafeUntil, startedAt + settings.lease * 3 / 4)
+            batch.permittedTo = max(batch.permittedTo, unit.sendingTo)
+            advance(batch)
+        case .release, .finish:
+            batch.lifecycle.flushed()
+            forget(batch)
+        }
+    }
+
+    private func lost(_ unit: FlushPlan.Unit) {
+        guard let batch = batches[unit.number] else { return }
+        logger.warning(
+            "The lease of a batch was lost: nothing more of it is sent or written here",
+            [
+                .batchID: .describing(unit.row.id), .jobID: .describing(unit.row.job),
+                .count: .number(unit.results.count + batch.results.count),
+            ]
+        )
+        withdraw(batch, .lost)
+    }
+
+    private func take(_ control: JobControl, of job: JobID) {
+        guard let present = jobs[job], present.control != control else { return }
+        jobs[job]?.control = control
+        for batch in Array(batches.values) where batch.row.job == job {
+            switch control {
+            case .runs: break
+            case .paused: withdraw(batch, .held)
+            case .cancelled: withdraw(batch, .cancelled)
+            }
+        }
+    }
+
+    /// Disables devices by compare-and-set, app by app, after their results are written.
+    private func disableDeadDevices(on connection: PostgresConnection) async throws {
+        for (app, devices) in Dictionary(grouping: deadDevices, by: \.app) {
+            let sorted = devices.sorted { $0.device < $1.device }
+            let disabled = try await connection.query(
+                SQLText.deliveryDisableDevices,
+                [
+                    .app(app), .int64s(sorted.map(\.device)), .byteArrays(sorted.map(\.token)),
+                    .timestamps(sorted.map { $0.since ?? WallClock.Instant(microsecondsSinceEpoch: .max) }),
+                    .texts(sorted.map { String($0.reason.prefix(ReasonTable.lengthLimit)) }),
+                ]
+            )
+            deadDevices.removeAll { $0.app == app }
+            logger.debug(
+                "Devices with dead tokens were disabled",
+                [.appID: .describing(app), .count: .number(disabled.count)]
+            )
+        }
+    }
+}

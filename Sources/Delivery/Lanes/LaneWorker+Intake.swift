@@ -1,0 +1,260 @@
+import HTTP2
+import Postgres
+import PushCore
+import SQLText
+import Telemetry
+
+// Taking in: claim, look up, render, submit.
+extension LaneWorker {
+    func takeIn() async {
+        var failures = 0
+        let backoff = Backoff(first: .milliseconds(200), longest: .seconds(5))
+        defer {
+            isTakingIn = false
+            inbox.wakeUp.raise()
+        }
+        while !isStopping {
+            let room = flushFailures > 0 ? nil : claimRoom()
+            var found = 0
+            if let room, room.limit > 0 {
+                do {
+                    found = try await claim(room)
+                    if failures > 0 { logger.info("Batches are claimed again") }
+                    failures = 0
+                } catch {
+                    failures += 1
+                    logger.log(
+                        failures == 1 ? .warning : .debug,
+                        "Batches cannot be claimed",
+                        [.errorMessage: .text("\(error)"), .attempt: .number(failures)]
+                    )
+                }
+            }
+            if found > 0 { continue }
+            let wait =
+                failures > 0
+                ? backoff.delay(afterFailures: failures, atLeast: .milliseconds(50))
+                : settings.pollInterval * Double.random(in: 0.5...1)
+            await intakeWakeUp.wait(until: .now + wait)
+        }
+    }
+
+    func claimRoom() -> ClaimRoom {
+        let now = ContinuousClock.now
+        return ClaimRoom(
+            batches.values.lazy.map { batch in
+                ClaimRoom.Batch(
+                    app: batch.row.app,
+                    messages: batch.messagesInHand,
+                    isSlow: now - batch.claimedAt > self.settings.slowAfter
+                )
+            },
+            settings: settings
+        )
+    }
+
+    /// Claims batches and begins them. Returns how many there were.
+    private func claim(_ room: ClaimRoom) async throws -> Int {
+        let connection = try await reader.connection()
+        let claimedAt = ContinuousClock.now
+        let rows = try await connection.query(
+            SQLText.deliveryClaimBatches[lane],
+            [
+                .int16(slot), .int64(settings.lease.wholeMillisecondsRoundedUp), .int32(Int32(room.limit)),
+                .int64(floor.floor(now: claimedAt)), .int32s(room.excludedApps.map(\.value)),
+            ]
+        )
+        guard !rows.isEmpty else { return 0 }
+        clockOffset = try ClaimedBatch.serverTime(rows) - WallClock.now()
+        let claimed = try rows.indices.map { try ClaimedBatch(rows, row: $0) }
+            .sorted { ($0.tag, $0.id) < ($1.tag, $1.id) }
+        try await begin(claimed, claimedAt: claimedAt, on: connection)
+        if let newest = claimed.last { try await moveClock(to: newest.tag, on: connection) }
+        return claimed.count
+    }
+
+    private func moveClock(to tag: Int64, on connection: PostgresConnection) async throws {
+        let now = ContinuousClock.now
+        if let clockMovedAt, now - clockMovedAt < .milliseconds(250) { return }
+        clockMovedAt = now
+        let rows = try await connection.query(
+            SQLText.deliveryMoveLaneClock,
+            [.int16(slot), .int16(lane.rawValue), .int64(tag)]
+        )
+        if !rows.isEmpty { floor.note(clock: try rows.int64(0, 0), now: now) }
+    }
+
+    /// Reads what the batches need, all in one round trip, and begins each.
+    private func begin(
+        _ claimed: [ClaimedBatch],
+        claimedAt: ContinuousClock.Instant,
+        on connection: PostgresConnection
+    ) async throws {
+        let unknownJobs = Set(claimed.map(\.job)).filter { jobs[$0] == nil }
+        var statements: [(SQLStatement, PostgresParameters)] = [
+            (SQLText.deliveryReadJobs, [.uuids(unknownJobs.map(\.value))])
+        ]
+        for row in claimed {
+            statements.append(
+                (
+                    SQLText.deliveryResolveRecipients,
+                    [.job(row.job), .int32(row.pageNumber), .int32(row.pageOffset), .int32(Int32(row.size))]
+                )
+            )
+        }
+        let begun: [BatchInHand]
+        do {
+            let answers = try await connection.pipeline(statements)
+            for row in answers[0].indices {
+                let job = try JobInHand(answers[0], row: row)
+                jobs[job.id] = job
+            }
+            // All are in hand before the first is begun: leases are renewed while the others wait for their turn.
+            begun = try zip(claimed, answers.dropFirst()).map { row, answer in
+                let batch = adopt(row, claimedAt: claimedAt)
+                batch.recipients = try Recipients(answer)
+                return batch
+            }
+        } catch {
+            giveBack(claimed, claimedAt: claimedAt, error: error)
+            throw error
+        }
+        for batch in begun {
+            do {
+                try await begin(batch)
+            } catch {
+                giveBack(batch, error: error)
+            }
+        }
+        inbox.wakeUp.raise()
+    }
+
+    private func adopt(_ row: ClaimedBatch, claimedAt: ContinuousClock.Instant) -> BatchInHand {
+        lastNumber += 1
+        let batch = BatchInHand(
+            number: lastNumber,
+            row: row,
+            doubt: jobs[row.job]?.doubt ?? .resend,
+            deadline: row.expiresAt - clockOffset,
+            claimedAt: claimedAt,
+            leaseSafeUntil: claimedAt + settings.lease * 3 / 4
+        )
+        adopt(batch)
+        return batch
+    }
+
+    private func giveBack(_ claimed: [ClaimedBatch], claimedAt: ContinuousClock.Instant, error: any Error) {
+        let known = Dictionary(uniqueKeysWithValues: batches.values.map { ($0.row.lease, $0) })
+        for row in claimed { giveBack(known[row.lease] ?? adopt(row, claimedAt: claimedAt), error: error) }
+    }
+
+    /// A batch that could not be begun is anyone's again with the next flush. Trouble with the database does not make it
+    /// a poisoned one.
+    private func giveBack(_ batch: BatchInHand, error: any Error) {
+        logger.warning(
+            "A batch cannot be begun and goes back to the queue",
+            [.batchID: .describing(batch.row.id), .errorMessage: .text("\(error)")]
+        )
+        if (error as? PostgresError)?.isRetryable ?? false { batch.hasProgress = true }
+        withdraw(batch, .released)
+        inbox.wakeUp.raise()
+    }
+
+    private func begin(_ batch: BatchInHand) async throws {
+        let row = batch.row
+        guard batch.lifecycle.isSending else { return }
+        if row.isPoisoned { return try await splitPoisoned(batch) }
+        guard let job = jobs[row.job] else { return settleRest(batch, .rejected, reason: "job_missing") }
+        guard row.expiresAt > WallClock.now() + clockOffset else { return settleRest(batch, .expired, reason: "") }
+        switch job.control {
+        case .cancelled: return withdraw(batch, .cancelled)
+        case .paused: return withdraw(batch, .held)
+        case .runs: break
+        }
+        guard let recipients = batch.recipients, recipients.count == row.size else {
+            return settleRest(batch, .rejected, reason: "page_missing")
+        }
+        guard case .success = job.content else { return settleRest(batch, .rejected, reason: "invalid_content") }
+        guard let route = row.route else { return settleRest(batch, .rejected, reason: "unsupported_route") }
+        if row.sendingTo > 0, job.doubt == .unknown { settleDoubtful(batch) }
+        switch try await store.credential(of: row.app, for: route) {
+        case .usable(let credential): send(batch, with: credential)
+        case .missing: settleRest(batch, .rejected, reason: "no_credential")
+        case .unreadable: delay(batch, by: .seconds(60), reason: "credential_unreadable")
+        case .refused(let reason): endAfterRefusal(batch, reason: reason)
+        }
+    }
+
+    /// What an earlier worker may have sent of a job that must never send twice.
+    private func settleDoubtful(_ batch: BatchInHand) {
+        let reason = reasons.index(of: "worker_lost")
+        var doubtful: [Int] = []
+        batch.done.forEachUnset(in: 0..<min(batch.row.sendingTo, batch.row.size)) { doubtful.append($0) }
+        for index in doubtful { record(batch, index, .unknown, status: 0, reason: reason) }
+    }
+
+    /// Renders and submits a batch, as soon as there is a bearer.
+    func send(_ batch: BatchInHand, with credential: ProviderCredential) {
+        guard batch.lifecycle.isSending, batch.dispatch == nil else { return }
+        if let hold = breakers[credential.version]?.heldUntil, hold > .now {
+            return delay(batch, by: hold - .now, reason: "too_many_dead_tokens")
+        }
+        if let reason = gates[credential.version]?.closedReason { return endAfterRefusal(batch, reason: reason) }
+        guard let bearer = bearers[credential.version], bearer.expiresAt > WallClock.now() else {
+            batch.awaited = credential
+            return run(.fetch(credential))
+        }
+        batch.awaited = nil
+        do {
+            try dispatch(batch, credential: credential, bearer: bearer)
+        } catch {
+            giveBack(batch, error: error)
+        }
+    }
+
+    private func dispatch(_ batch: BatchInHand, credential: ProviderCredential, bearer: Bearer) throws {
+        guard let route = batch.row.route, let recipients = batch.recipients,
+            let templates = jobs[batch.row.job]?.templates(for: credential, route: route)
+        else { return }
+        let built = try RequestBuilder(
+            job: batch.row.job,
+            route: route,
+            credential: credential,
+            templates: templates,
+            deadline: batch.deadline,
+            timeLimit: settings.requestTimeLimit
+        ).build(recipients, done: batch.done)
+        for skip in built.skipped {
+            record(batch, skip.index, .skipped, status: 0, reason: reasons.index(of: skip.reason))
+        }
+        if let requests = built.requests {
+            batch.dispatch = BatchInHand.Dispatch(
+                credential: credential,
+                pool: try pools.pool(for: credential, bearer: bearer),
+                requests: requests,
+                recipientOf: built.recipientOf
+            )
+        }
+        advance(batch)
+    }
+
+    /// Splits a batch that was claimed again and again without an outcome; the last single recipient is given up.
+    private func splitPoisoned(_ batch: BatchInHand) async throws {
+        let row = batch.row
+        logger.warning(
+            "A batch was claimed again and again and nothing of it was settled",
+            [.batchID: .describing(row.id), .jobID: .describing(row.job), .batchSize: .number(row.size)]
+        )
+        guard row.size > 1 else { return settleRest(batch, .rejected, reason: "quarantined") }
+        let half = row.size / 2
+        let connection = try await reader.connection()
+        _ = try await connection.query(
+            SQLText.deliverySplitBatch[lane],
+            [
+                .int16(slot), .batch(row.id), .lease(row.lease), .int32(Int32(half)),
+                .bytes(row.done.slice(0..<half).bytes), .bytes(row.done.slice(half..<row.size).bytes),
+            ]
+        )
+        withdraw(batch, .lost)
+    }
+}

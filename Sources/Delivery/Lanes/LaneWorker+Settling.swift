@@ -1,0 +1,297 @@
+import HTTP2
+import PushCore
+import Telemetry
+
+// Settling: what came back from the client becomes outcomes, retries and what follows for credential and device.
+extension LaneWorker {
+    func settle() async {
+        while true {
+            drain()
+            let now = ContinuousClock.now
+            sweep(now: now)
+            if isFlushDue(now: now) { await flush() }
+            if await stopIfDone() { return }
+            await inbox.wakeUp.wait(until: .now + (batches.isEmpty ? .milliseconds(250) : settings.tick))
+        }
+    }
+
+    /// Takes what has come back and settles it. No allocation per message beyond the growth of the result arrays.
+    func drain() {
+        inbox.take(into: &chunks)
+        let taken = chunks
+        for chunk in taken {
+            let bytes = chunk.bytes.span
+            var batch: BatchInHand?
+            var accepted = 0
+            for completion in chunk.completions {
+                if batch?.number != completion.tag {
+                    if let batch { finishRun(batch, accepted: accepted) }
+                    batch = batches[completion.tag]
+                    accepted = 0
+                }
+                guard let batch else { continue }
+                if settle(completion, in: batch, bytes) { accepted += 1 }
+            }
+            if let batch { finishRun(batch, accepted: accepted) }
+        }
+    }
+
+    private func finishRun(_ batch: BatchInHand, accepted: Int) {
+        if !breakers.isEmpty, let version = batch.dispatch?.credential.version {
+            breakers[version]?.answered(accepted)
+        }
+        if batch.outstanding == 0 || batch.doubt == .unknown { advance(batch) }
+    }
+
+    /// Settles one completion; true if the message was accepted.
+    private func settle(_ completion: Completion, in batch: BatchInHand, _ bytes: Span<UInt8>) -> Bool {
+        guard let dispatch = batch.dispatch else { return false }
+        batch.outstanding -= 1
+        let index = Int(dispatch.recipientOf[completion.index])
+        switch completion.kind {
+        case .answered where completion.status == 200:
+            accept(completion, in: batch, index, bytes)
+            if !gates.isEmpty { credentialAccepted(batch, request: UInt32(completion.index)) }
+            return true
+        case .answered:
+            let verdict = interpret(completion, bytes)
+            followAnswer(verdict, completion, in: batch, index)
+        case .expired:
+            record(batch, index, .expired, status: 0, reason: .none)
+            loseProbe(of: batch, request: UInt32(completion.index))
+        case .cancelled:
+            batch.putBack(UInt32(completion.index), notBefore: .now)
+            loseProbe(of: batch, request: UInt32(completion.index))
+        case .unanswered(let cause):
+            let verdict = Verdict(unanswered: cause, mayHaveBeenProcessed: completion.mayHaveBeenProcessed)
+            loseProbe(of: batch, request: UInt32(completion.index))
+            follow(verdict, reason: cause.reason, completion, in: batch, index)
+        }
+        return false
+
+        func interpret(_ completion: Completion, _ bytes: Span<UInt8>) -> Verdict {
+            let body = bytes.extracting(completion.bodyRange)
+            guard case .fcm = dispatch.credential.account else {
+                return APNsResponse.interpret(status: completion.status, body: body)
+            }
+            let retryAfter = completion.fieldRange(AnswerField.retryAfter.rawValue).flatMap {
+                RetryAfter.parse(bytes.extracting($0), now: WallClock.now().secondsSinceEpoch)
+            }
+            return FCMResponse.interpret(status: completion.status, body: body, retryAfter: retryAfter)
+        }
+    }
+
+    private func accept(_ completion: Completion, in batch: BatchInHand, _ index: Int, _ bytes: Span<UInt8>) {
+        guard batch.markDone(index) else { return }
+        unflushedCount += 1
+        let device = batch.device(of: index)
+        var id: Range<Int>?
+        var uniqueID: Range<Int>?
+        if case .fcm = batch.dispatch?.credential.account {
+            let body = completion.bodyRange
+            id = FCMResponse.nameRange(in: bytes.extracting(body)).map {
+                $0.lowerBound + body.lowerBound..<$0.upperBound + body.lowerBound
+            }
+        } else {
+            // Ours follows from job and device and is not stored.
+            let expected = MessageID.make(job: batch.row.job, device: DeviceID(device))
+            id = completion.fieldRange(AnswerField.apnsID.rawValue).flatMap {
+                expected.isSpelt(by: bytes.extracting($0)) ? nil : $0
+            }
+            uniqueID = completion.fieldRange(AnswerField.apnsUniqueID.rawValue)
+        }
+        batch.results.appendAccepted(device: device, status: completion.status, id: id, uniqueID: uniqueID, in: bytes)
+    }
+
+    private func followAnswer(_ verdict: Verdict, _ completion: Completion, in batch: BatchInHand, _ index: Int) {
+        guard let credential = batch.dispatch?.credential else { return }
+        let request = UInt32(completion.index)
+        let reason: String
+        switch verdict.outcome {
+        case .accepted: reason = ""
+        case .rejected(let text), .throttled(let text, _): reason = text.text
+        case .unanswered(let cause): reason = cause.rawValue
+        }
+        if verdict.replacesConnection { pools.renewConnections(of: credential) }
+        if completion.status == 503 || completion.status == 429, case .retry(let advice) = verdict.disposition,
+            advice.obstacle == .provider
+        {
+            pools.reportOverload(of: credential)
+        }
+        switch verdict.disposition {
+        case .refreshCredential:
+            credentialRefused(batch, request: request, reason: reason, isExpired: true)
+        case .credentialRefused:
+            credentialRefused(batch, request: request, reason: reason, isExpired: false)
+        default:
+            if !gates.isEmpty { credentialAccepted(batch, request: request) }
+            follow(verdict, reason: reason, completion, in: batch, index)
+        }
+    }
+
+    private func follow(
+        _ verdict: Verdict,
+        reason text: String,
+        _ completion: Completion,
+        in batch: BatchInHand,
+        _ index: Int
+    ) {
+        let reason = reasons.index(of: text)
+        switch verdict.disposition {
+        case .settle, .payloadFault:
+            record(
+                batch,
+                index,
+                verdict.outcome == .accepted ? .accepted : .rejected,
+                status: completion.status,
+                reason: reason
+            )
+        case .deadToken(let word):
+            noteDead(word, reason: text, in: batch, index)
+            record(batch, index, .rejected, status: completion.status, reason: reason)
+        case .retry(let advice):
+            retry(batch, index, advice, status: completion.status, reason: reason)
+        case .retryNow:
+            batch.putBack(UInt32(completion.index), notBefore: .now + .milliseconds(100))
+        case .doubtful:
+            switch batch.doubt {
+            case .unknown: record(batch, index, .unknown, status: 0, reason: reason)
+            case .resend: retry(batch, index, RetryAdvice(.provider), status: 0, reason: reason)
+            }
+        case .refreshCredential, .credentialRefused:
+            preconditionFailure("a refused credential is looked into where its answer is read")
+        }
+    }
+
+    private func retry(
+        _ batch: BatchInHand,
+        _ index: Int,
+        _ advice: RetryAdvice,
+        status: Int,
+        reason: ReasonTable.Index
+    ) {
+        // What is left of a job that was cancelled or paused ends or waits as a whole.
+        if let withdrawal = batch.lifecycle.withdrawal, withdrawal == .cancelled || withdrawal == .held { return }
+        let decision = retryPolicy.decide(
+            advice,
+            attempt: batch.row.attempt,
+            timeLeft: batch.deadline - WallClock.now(),
+            using: &random
+        )
+        switch decision {
+        case .retry(let wait):
+            guard batch.markDone(index) else { return }
+            batch.delays.add(
+                index,
+                size: batch.row.size,
+                due: .after(wait),
+                attempt: batch.row.attempt + 1,
+                reason: reason
+            )
+        case .expired:
+            record(batch, index, .expired, status: status, reason: reason)
+        case .exhausted:
+            record(batch, index, .rejected, status: status, reason: reason)
+        }
+    }
+
+    private func noteDead(_ word: DeadToken, reason: String, in batch: BatchInHand, _ index: Int) {
+        guard let credential = batch.dispatch?.credential, let recipients = batch.recipients,
+            let token = try? recipients.token(of: index)
+        else { return }
+        let device = DeadDevice(
+            app: batch.row.app,
+            device: recipients.ids[index],
+            token: token,
+            since: word.invalidSinceMilliseconds.map { WallClock.Instant(microsecondsSinceEpoch: $0 * 1_000) },
+            reason: reason
+        )
+        switch word.certainty {
+        case .stated: deadDevices.append(device)
+        case .orConfiguration: breakers[credential.version, default: DeadTokenBreaker()].suspect(device, now: .now)
+        }
+    }
+
+    /// What time alone brings: waits that are over, leases that were not renewed, probes that are wanted.
+    private func sweep(now: ContinuousClock.Instant) {
+        for batch in batches.values {
+            if now >= batch.leaseSafeUntil {
+                if batch.outstanding > 0, !batch.isTakenBack {
+                    batch.isTakenBack = true
+                    client.cancel(tag: batch.number)
+                }
+            } else if batch.isTakenBack || !batch.waiting.isEmpty || batch.outstanding == 0 {
+                batch.isTakenBack = false
+                advance(batch)
+            }
+        }
+        if !breakers.isEmpty { judgeDeadTokens(now: now) }
+        for version in Array(gates.keys) where gates[version]?.wantsProbe ?? false {
+            let user = batches.values.first { $0.dispatch?.credential.version == version }
+            if let credential = user?.dispatch?.credential { sendProbe(of: credential) } else { gates[version] = nil }
+        }
+    }
+
+    // MARK: Stopping
+
+    /// While stopping: withdraws what is in hand, hurries when the time is over. True when nothing is left to do.
+    private func stopIfDone() async -> Bool {
+        guard let stopBy else { return false }
+        for batch in Array(batches.values) where batch.lifecycle.withdrawal != .released {
+            withdraw(batch, .released)
+        }
+        let now = ContinuousClock.now
+        if now >= stopBy, !isClientStopped {
+            isClientStopped = true
+            await client.stop(within: .zero)
+            drain()
+        }
+        if isTakingIn { return false }
+        if batches.isEmpty, pendingPlan == nil, deadDevices.isEmpty { return true }
+        guard now > stopBy + Self.flushPatience else { return false }
+        logger.error(
+            "Stopped before everything was written: batches come back when their leases end, and may be sent again",
+            [.count: .number(batches.count)]
+        )
+        return true
+    }
+
+    /// How long a stop waits for the database after its time is over.
+    private static let flushPatience: Duration = .seconds(5)
+}
+
+extension UnansweredCause {
+    /// The reason that stands in result rows and delayed batches.
+    var reason: String {
+        switch self {
+        case .timedOut: "timed_out"
+        case .connectionLost: "connection_lost"
+        case .streamReset: "stream_reset"
+        case .refused: "stream_refused"
+        case .noStreamsAllowed: "no_streams_allowed"
+        case .nameNotResolved: "name_not_resolved"
+        case .connectFailed: "connect_failed"
+        case .tlsFailed: "tls_failed"
+        case .poolClosed: "stopped"
+        }
+    }
+}
+
+extension UUIDValue {
+    /// Whether text is this value's canonical form, in either case.
+    func isSpelt(by text: Span<UInt8>) -> Bool {
+        guard text.count == 36 else { return false }
+        var digit = 0
+        for position in text.indices {
+            if position == 8 || position == 13 || position == 18 || position == 23 {
+                guard text[position] == UInt8(ascii: "-") else { return false }
+                continue
+            }
+            let word = digit < 16 ? high : low
+            let expected = UInt8(truncatingIfNeeded: word >> UInt64(60 - 4 * (digit & 15)) & 15)
+            guard Hex.value(ofDigit: text[position]) == expected else { return false }
+            digit += 1
+        }
+        return true
+    }
+}

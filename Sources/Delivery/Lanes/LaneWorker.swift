@@ -1,0 +1,168 @@
+import HTTP2
+import OpenSSL
+import Postgres
+import PushCore
+import Telemetry
+
+/// Serves one lane: claims batches, sends their messages, settles what comes back and writes it.
+///
+/// Four loops of one actor share the batches in hand: taking in, settling and flushing, tending credentials. The taking
+/// in reads with one connection and the flush writes with another, so that neither waits for the other.
+actor LaneWorker {
+    let lane: Lane
+    let slot: Int16
+    let settings: LaneSettings
+    let retryPolicy: RetryPolicy
+    let logger: Logger
+    let reader: DatabaseLink
+    let writer: DatabaseLink
+    let store: CredentialStore
+    let tokens: ProviderTokens
+    let client: HTTP2Client
+    let inbox: CompletionInbox
+    let flusher: Flusher
+    /// Raised when there may be something to claim.
+    nonisolated let intakeWakeUp = WakeUp()
+    nonisolated let credentialWakeUp = WakeUp()
+
+    var pools: ConnectionPools
+    var batches: [Int: BatchInHand] = [:]
+    var lastNumber = 0
+    var jobs: [JobID: JobInHand] = [:]
+    var jobUses: [JobID: Int] = [:]
+    var reasons = ReasonTable()
+    var random = SystemRandomNumberGenerator()
+
+    // Credentials.
+    var bearers: [ProviderCredential.Version: Bearer] = [:]
+    var gates: [ProviderCredential.Version: CredentialGate] = [:]
+    var breakers: [ProviderCredential.Version: DeadTokenBreaker<DeadDevice>] = [:]
+    var errands: [CredentialErrand] = []
+    var fetching: Set<ProviderCredential.Version> = []
+
+    // Taking in.
+    var floor: ClaimFloor
+    var clockMovedAt: ContinuousClock.Instant?
+    /// What the server's clock shows more than ours.
+    var clockOffset: Duration = .zero
+
+    // Flushing.
+    var pendingPlan: FlushPlan?
+    var isPlanUncertain = false
+    var flushFailures = 0
+    var flushRetryAt: ContinuousClock.Instant?
+    var flushedAt: ContinuousClock.Instant
+    var unflushedCount = 0
+    var controlWanted = false
+    var deadDevices: [DeadDevice] = []
+    var chunks: [CompletionChunk] = []
+
+    // Stopping.
+    var stopBy: ContinuousClock.Instant?
+    var isTakingIn = true
+    var isClientStopped = false
+
+    init(
+        _ configuration: DeliveryConfiguration,
+        lane: Lane,
+        tls: TLSContext,
+        store: CredentialStore,
+        tokens: ProviderTokens
+    )
+        throws(HTTP2Error)
+    {
+        self.lane = lane
+        slot = configuration.slot
+        settings = configuration.settings(of: lane)
+        retryPolicy = configuration.retryPolicy
+        let logger = configuration.logger.with([.lane: .text(lane.name)])
+        self.logger = logger
+        reader = DatabaseLink(configuration.database)
+        writer = DatabaseLink(configuration.database)
+        self.store = store
+        self.tokens = tokens
+        let inbox = CompletionInbox(wakeCount: settings.wakeCount)
+        self.inbox = inbox
+        let events = PoolEventLog(logger)
+        client = try HTTP2Client(name: "peal-\(lane.name)", events: { events.note($0) }, sink: { inbox.put($0) })
+        flusher = Flusher(lane: lane, slot: slot, lease: settings.lease)
+        pools = ConnectionPools(
+            client: client,
+            tls: tls,
+            maximumConnections: configuration.maximumConnectionsPerPool
+        )
+        floor = ClaimFloor(lag: settings.floorLag, sweepInterval: settings.sweepInterval)
+        flushedAt = .now
+    }
+
+    /// Works until `stop`; returns when everything in hand was written or given back.
+    func run() async {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await self.takeIn() }
+            group.addTask { await self.settle() }
+            group.addTask { await self.tendCredentials() }
+        }
+        await client.stop(within: .zero)
+        await reader.close()
+        await writer.close()
+    }
+
+    /// There may be something to claim.
+    nonisolated func wake() {
+        intakeWakeUp.raise()
+    }
+
+    /// A job may have been cancelled or paused.
+    func checkControl() {
+        guard !batches.isEmpty else { return }
+        controlWanted = true
+        inbox.wakeUp.raise()
+    }
+
+    /// Claims nothing more, sends nothing more, waits for what is out until the moment, writes, and gives the rest back.
+    /// An earlier moment than before hurries it.
+    func stop(by moment: ContinuousClock.Instant) {
+        stopBy = min(stopBy ?? moment, moment)
+        intakeWakeUp.raise()
+        credentialWakeUp.raise()
+        inbox.wakeUp.raise()
+    }
+
+    var isStopping: Bool { stopBy != nil }
+
+    /// Adds a batch, and its job's claim on memory.
+    func adopt(_ batch: BatchInHand) {
+        batches[batch.number] = batch
+        jobUses[batch.row.job, default: 0] += 1
+    }
+
+    /// Forgets a batch, and its job with the last one. Completions that still come for it are ignored.
+    func forget(_ batch: BatchInHand) {
+        guard batches.removeValue(forKey: batch.number) != nil else { return }
+        loseProbe(of: batch)
+        let uses = jobUses[batch.row.job, default: 1] - 1
+        jobUses[batch.row.job] = uses > 0 ? uses : nil
+        if uses <= 0 { jobs[batch.row.job] = nil }
+        intakeWakeUp.raise()
+    }
+}
+
+/// A device of which a provider says that its token is dead.
+struct DeadDevice: Sendable {
+    let app: AppID
+    let device: Int64
+    let token: [UInt8]
+    /// Nil for now.
+    let since: WallClock.Instant?
+    let reason: String
+}
+
+/// What has to be asked of others for a credential, outside of the settling.
+enum CredentialErrand: Sendable {
+    /// Get a bearer for the batches that wait for it.
+    case fetch(ProviderCredential)
+    /// Renew the bearer and find out whether the credential is accepted.
+    case probe(ProviderCredential, isExpired: Bool)
+    /// Note in the database that the provider refuses it.
+    case refuse(ProviderCredential, reason: String)
+}

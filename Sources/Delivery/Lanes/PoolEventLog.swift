@@ -1,0 +1,36 @@
+import HTTP2
+import PushCore
+import Synchronization
+import Telemetry
+
+/// Logs what happens to connections: trouble once when it begins, and once when it is over.
+final class PoolEventLog: Sendable {
+    private let failing = Mutex<Set<PoolID>>([])
+    private let logger: Logger
+
+    init(_ logger: Logger) {
+        self.logger = logger
+    }
+
+    /// Called on the client's thread.
+    func note(_ event: PoolEvent) {
+        switch event.kind {
+        case .connected:
+            let wasFailing = failing.withLock { $0.remove(event.pool) != nil }
+            if wasFailing {
+                logger.info("The provider can be reached again", [.errorMessage: .text(event.message)])
+            } else {
+                logger.debug("Connected to the provider", [.errorMessage: .text(event.message)])
+            }
+        case .connectFailed:
+            let isNew = failing.withLock { $0.insert(event.pool).inserted }
+            logger.log(
+                isNew ? .warning : .debug,
+                "The provider cannot be reached",
+                [.errorMessage: .text(event.message)]
+            )
+        case .goAway, .lost, .retired:
+            logger.debug("A connection to the provider ends", [.errorMessage: .text(event.message)])
+        }
+    }
+}
