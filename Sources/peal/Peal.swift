@@ -38,6 +38,8 @@ struct Peal {
                 [.jobList, .jobStatus, .jobWatch, .jobCancel, .jobPause, .jobResume]
             ),
             .results,
+            WorkerCommand.command,
+            UpCommand.command,
             SimulateCommand.command,
         ]
     )

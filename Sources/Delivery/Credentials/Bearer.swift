@@ -11,9 +11,15 @@ struct Bearer: Sendable, Equatable {
     /// The token itself, as it is sealed in `peal.provider_token`.
     let token: [UInt8]
 
-    init(token: [UInt8], issuedAt: WallClock.Instant, expiresAt: WallClock.Instant) {
+    /// The word before the token: each provider is sent the form that its own documents show.
+    enum Scheme: String, Sendable {
+        case apns = "bearer "
+        case google = "Bearer "
+    }
+
+    init(_ scheme: Scheme, token: [UInt8], issuedAt: WallClock.Instant, expiresAt: WallClock.Instant) {
         self.token = token
-        value = Array("bearer ".utf8) + token
+        value = Array(scheme.rawValue.utf8) + token
         self.issuedAt = issuedAt
         self.expiresAt = expiresAt
     }

@@ -38,7 +38,11 @@ actor CredentialStore {
 
     /// The newest active credential of an app for a route; if there is none, why.
     func credential(of app: AppID, for route: Route) async throws -> CredentialAnswer {
-        let rows = try await rows(of: app).filter { $0.serves(route) }
+        var rows = try await rows(of: app, noOlderThan: refresh).filter { $0.serves(route) }
+        if !rows.contains(where: \.isActive) {
+            // What is missing may just have been added: no send is refused on an old answer.
+            rows = try await self.rows(of: app, noOlderThan: .milliseconds(250)).filter { $0.serves(route) }
+        }
         guard let row = rows.first(where: \.isActive) else {
             guard let refused = rows.first else { return .missing }
             return .refused(reason: refused.stateReason ?? "credential_refused")
@@ -66,8 +70,8 @@ actor CredentialStore {
         )
     }
 
-    private func rows(of app: AppID) async throws -> [CredentialRow] {
-        if let record = apps[app], ContinuousClock.now - record.readAt < refresh { return record.rows }
+    private func rows(of app: AppID, noOlderThan age: Duration) async throws -> [CredentialRow] {
+        if let record = apps[app], ContinuousClock.now - record.readAt < age { return record.rows }
         let readAt = ContinuousClock.now
         let rows = try await database.connection().query(
             SQLText.deliveryReadCredentials,

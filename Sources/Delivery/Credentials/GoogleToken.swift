@@ -76,7 +76,7 @@ enum GoogleToken {
         if case .number(let number)? = object?["expires_in"], let seconds = number.wholeNumber {
             lifetime = Int64(max(1, min(seconds, 86_400)))
         }
-        return Bearer(token: Array(token.utf8), issuedAt: now, expiresAt: now + .seconds(lifetime))
+        return Bearer(.google, token: Array(token.utf8), issuedAt: now, expiresAt: now + .seconds(lifetime))
     }
 
     private static func text(_ object: JSONObject) -> [UInt8] {

@@ -23,6 +23,13 @@ final class ProviderCredential: Sendable {
 
     var id: CredentialID { version.id }
 
+    var scheme: Bearer.Scheme {
+        switch account {
+        case .apns: .apns
+        case .fcm: .google
+        }
+    }
+
     init(version: Version, app: AppID, account: Account, endpoint: Endpoint, signingKey: SigningKey) {
         self.version = version
         self.app = app

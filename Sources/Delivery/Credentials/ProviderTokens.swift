@@ -163,14 +163,20 @@ actor ProviderTokens {
                 try rows.bytes(0, 0),
                 associated: Self.associatedData(of: credential.id)
             )
-            return Bearer(token: token, issuedAt: try rows.timestamp(0, 1), expiresAt: try rows.timestamp(0, 2))
+            return Bearer(
+                credential.scheme,
+                token: token,
+                issuedAt: try rows.timestamp(0, 1),
+                expiresAt: try rows.timestamp(0, 2)
+            )
         } catch let error as OpenSSLError {
             // Sealed under a former master key: it is replaced, not trusted.
             logger.warning(
                 "A stored bearer cannot be opened and is made anew",
                 [.credentialID: .describing(credential.id), .errorMessage: .text(error.message)]
             )
-            return Bearer(token: [], issuedAt: try rows.timestamp(0, 1), expiresAt: try rows.timestamp(0, 1))
+            let issuedAt = try rows.timestamp(0, 1)
+            return Bearer(credential.scheme, token: [], issuedAt: issuedAt, expiresAt: issuedAt)
         }
     }
 
@@ -184,7 +190,12 @@ actor ProviderTokens {
                 claims: Array("{\"iss\":\"\(teamID)\",\"iat\":\(issued.secondsSinceEpoch)}".utf8),
                 signedWith: credential.signingKey
             )
-            return Bearer(token: token, issuedAt: issued, expiresAt: issued + BearerSchedule.apnsLifetime)
+            return Bearer(
+                credential.scheme,
+                token: token,
+                issuedAt: issued,
+                expiresAt: issued + BearerSchedule.apnsLifetime
+            )
         case .fcm(_, let clientEmail, let tokenEndpoint, let tokenURI, let keyID):
             let assertion = try GoogleToken.assertion(
                 clientEmail: clientEmail,

@@ -90,9 +90,10 @@ extension LaneWorker {
         claimedAt: ContinuousClock.Instant,
         on connection: PostgresConnection
     ) async throws {
-        let unknownJobs = Set(claimed.map(\.job)).filter { jobs[$0] == nil }
+        // All of them, known or not: one that is known may be forgotten before the answer is here.
+        let claimedJobs = Set(claimed.map(\.job.value))
         var statements: [(SQLStatement, PostgresParameters)] = [
-            (SQLText.deliveryReadJobs, [.uuids(unknownJobs.map(\.value))])
+            (SQLText.deliveryReadJobs, [.uuids(Array(claimedJobs))])
         ]
         for row in claimed {
             statements.append(
@@ -107,7 +108,7 @@ extension LaneWorker {
             let answers = try await connection.pipeline(statements)
             for row in answers[0].indices {
                 let job = try JobInHand(answers[0], row: row)
-                jobs[job.id] = job
+                if jobs[job.id] == nil { jobs[job.id] = job }
             }
             // All are in hand before the first is begun: leases are renewed while the others wait for their turn.
             begun = try zip(claimed, answers.dropFirst()).map { row, answer in

@@ -1,4 +1,5 @@
 package import OpenSSL
+package import Telemetry
 
 /// What the environment says: the database, the master key, the trusted certificates.
 package struct Settings: Sendable {
@@ -12,6 +13,8 @@ package struct Settings: Sendable {
     package let unknownVariables: [(name: String, nearest: String?)]
     private let masterKeyText: String?
     private let masterKeyFile: String?
+    private let logLevel: String?
+    private let logFormat: String?
 
     /// Every variable that peal reads.
     package static let variables = [
@@ -34,6 +37,8 @@ package struct Settings: Sendable {
         caFile = value("PEAL_CA_FILE")
         masterKeyText = value("PEAL_MASTER_KEY")
         masterKeyFile = value("PEAL_MASTER_KEY_FILE")
+        logLevel = value("PEAL_LOG_LEVEL")
+        logFormat = value("PEAL_LOG_FORMAT")
         unknownVariables = variables.keys.sorted()
             .filter { $0.hasPrefix("PEAL_") && !Self.variables.contains($0) }
             .map { ($0, NearestName.of($0, among: Self.variables)) }
@@ -57,6 +62,9 @@ package struct Settings: Sendable {
         if let directDatabaseURL { return directDatabaseURL }
         return try requireDatabaseURL()
     }
+
+    /// The file that holds the master key, where one is configured.
+    package var masterKeyPath: String? { masterKeyFile }
 
     /// The master key, or nil when none is configured. Throws when it is configured and unusable.
     package func masterKey() throws(CommandError) -> SealingKey? {
@@ -86,6 +94,27 @@ package struct Settings: Sendable {
             )
         }
         return key
+    }
+
+    /// The logger of a working process: `PEAL_LOG_LEVEL` (default info), `PEAL_LOG_FORMAT` (default text on a terminal,
+    /// else json). Throws status 2 for a word that is neither.
+    package func logger() throws(CommandError) -> Logger {
+        Logger(
+            level: try Self.choice(logLevel, "PEAL_LOG_LEVEL") ?? .info,
+            format: try Self.choice(logFormat, "PEAL_LOG_FORMAT") ?? (StandardOutput.errorIsTerminal ? .text : .json)
+        )
+    }
+
+    private static func choice<Choice: RawRepresentable<String> & CaseIterable>(
+        _ text: String?,
+        _ variable: String
+    ) throws(CommandError) -> Choice? {
+        guard let text else { return nil }
+        guard let choice = Choice(rawValue: text) else {
+            let known = Choice.allCases.map(\.rawValue).joined(separator: ", ")
+            throw CommandError(.usage, "'\(text)' is none of \(known)", at: variable)
+        }
+        return choice
     }
 
     private static func key(_ text: String, source: String) throws(CommandError) -> SealingKey {

@@ -1,0 +1,108 @@
+import Glibc
+package import OpenSSL
+import Postgres
+import PushCore
+import SQLText
+package import Telemetry
+
+/// The database of `peal up`: a private PostgreSQL server, a database with the whole schema, and a master key, all in
+/// one directory that is made when it is absent.
+package struct EmbeddedDatabase: Sendable {
+    /// The libpq URI of the database, over a Unix socket.
+    package let url: String
+    /// Opens the credentials of this directory.
+    package let masterKey: SealingKey
+    /// A shell file that sets what other commands need: `. DIR/env`.
+    package let environmentFile: String
+    private let cluster: PrivateCluster
+
+    /// Makes what is absent and starts the server. Throws when one runs there already, or the directory is unusable.
+    package static func start(
+        directory: String,
+        settings: Settings,
+        logger: Logger
+    ) async throws -> EmbeddedDatabase {
+        let directory = try absolutePath(makeDirectory(directory))
+        let (masterKey, masterKeyFile) = try masterKey(settings, directory: directory)
+        let cluster = try await PrivateCluster.start(
+            PrivateClusterOptions(directory: "\(directory)/postgres", logger: logger)
+        )
+        do {
+            try await makeDatabase(cluster)
+            let url = cluster.connectionString(database: "peal")
+            let connection = try await Database.connect(url, purpose: "up")
+            try await Database.migrator(logger: logger).migrate(connection)
+            await connection.close()
+            var lines = ["export PEAL_DATABASE_URL='\(url)'"]
+            if let masterKeyFile { lines.append("export PEAL_MASTER_KEY_FILE='\(masterKeyFile)'") }
+            let environmentFile = "\(directory)/env"
+            try write(lines.joined(separator: "\n") + "\n", to: environmentFile, mode: 0o644)
+            return EmbeddedDatabase(
+                url: url,
+                masterKey: masterKey,
+                environmentFile: environmentFile,
+                cluster: cluster
+            )
+        } catch {
+            try await cluster.stop()
+            throw error
+        }
+    }
+
+    /// Stops the server in order; everything that was committed is on disk.
+    package func stop() async throws {
+        try await cluster.stop()
+    }
+
+    private static func makeDatabase(_ cluster: PrivateCluster) async throws {
+        let connection = try await Database.connect(cluster.connectionString(), purpose: "up")
+        let exists = try await connection.query(SQLText.runtimeFindDatabase).bool(0, 0)
+        if !exists { try await connection.query(SQLText.runtimeCreateDatabase, deadline: .seconds(60)) }
+        await connection.close()
+    }
+
+    /// The configured key, or else the directory's own, made at the first start.
+    private static func masterKey(
+        _ settings: Settings,
+        directory: String
+    ) throws -> (key: SealingKey, file: String?) {
+        if let key = try settings.masterKey() { return (key, try settings.masterKeyPath.map(absolutePath)) }
+        let path = "\(directory)/master.key"
+        if unsafe access(path, F_OK) != 0 {
+            try write(Hex.encode(try SecureRandom.bytes(32)) + "\n", to: path, mode: 0o600)
+        }
+        let text = String(decoding: try FileContents.read(path, limitBytes: 4096), as: UTF8.self)
+        return (try SealingKey(text: text), path)
+    }
+
+    private static func makeDirectory(_ path: String) throws -> String {
+        // The server may run as another user, who must be able to pass through.
+        if unsafe mkdir(path, 0o755) != 0, errno != EEXIST {
+            throw CommandError(
+                .refused,
+                "cannot make the data directory: \(SystemError.text(errno))",
+                at: path,
+                advice: "name another with --data DIR"
+            )
+        }
+        return path
+    }
+
+    private static func absolutePath(_ path: String) throws -> String {
+        guard let resolved = unsafe realpath(path, nil) else {
+            throw CommandError(.refused, "cannot resolve it: \(SystemError.text(errno))", at: path)
+        }
+        defer { unsafe free(resolved) }
+        return unsafe String(cString: resolved)
+    }
+
+    private static func write(_ text: String, to path: String, mode: mode_t) throws {
+        let descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode)
+        guard descriptor >= 0 else { throw CommandError(.refused, SystemError.text(errno), at: path) }
+        defer { close(descriptor) }
+        let bytes = Array(text.utf8)
+        guard unsafe Glibc.write(descriptor, bytes, bytes.count) == bytes.count else {
+            throw CommandError(.refused, "cannot write it: \(SystemError.text(errno))", at: path)
+        }
+    }
+}

@@ -1,0 +1,133 @@
+import Delivery
+import Fanout
+import Postgres
+import PushCore
+import Scheduler
+import SQLText
+import Telemetry
+
+/// Runs the roles of one process side by side until it is told to stop, and joins them: what one makes ready wakes the
+/// next. Across processes the database's notifications do the same, and polling does without both.
+package final class Worker: Sendable {
+    private let configuration: WorkerConfiguration
+    private let scheduler: SchedulerService<ContinuousClock>?
+    private let fanout: FanoutService<ContinuousClock>?
+    private let delivery: DeliveryService?
+
+    /// Puts the roles together. Nothing runs yet.
+    package init(_ configuration: WorkerConfiguration) throws {
+        self.configuration = configuration
+        let roles = configuration.roles
+        let delivery: DeliveryService? =
+            roles.contains(.delivery) ? try DeliveryService(Self.deliveryConfiguration(configuration)) : nil
+        let fanout: FanoutService<ContinuousClock>? =
+            roles.contains(.fanout)
+            ? FanoutService(
+                database: configuration.database,
+                logger: configuration.logger,
+                clock: ContinuousClock(),
+                onPublished: { lane in delivery?.wake(lane) }
+            ) : nil
+        scheduler =
+            roles.contains(.scheduler)
+            ? SchedulerService(
+                database: configuration.database,
+                logger: configuration.logger,
+                clock: ContinuousClock(),
+                onStaged: { lane in fanout?.wake(lane) },
+                onReady: { lane in delivery?.wake(lane) }
+            ) : nil
+        self.fanout = fanout
+        self.delivery = delivery
+    }
+
+    /// Works until `stop` or `stopNow`. Throws before anything begins when the schema is not one that this binary knows.
+    @concurrent
+    package func run() async throws {
+        let connection = try await PostgresConnection.connect(configuration.database)
+        try await Database.migrator(logger: configuration.logger).schemaRangeCheck(connection)
+        await connection.close()
+        async let scheduling: Void? = scheduler?.run()
+        async let fanningOut: Void? = fanout?.run()
+        async let delivering: Void? = delivery?.run()
+        let listening = Task { await listen() }
+        _ = await (scheduling, fanningOut, delivering)
+        listening.cancel()
+        await listening.value
+    }
+
+    /// Claims nothing more, waits up to the drain limit for what is on the wire, writes its results, gives up leases.
+    package func stop() async {
+        scheduler?.stop()
+        fanout?.stop()
+        await delivery?.stop(within: configuration.drainLimit)
+    }
+
+    /// Stops without waiting for answers. What is settled is still written, and leases are given up.
+    package func stopNow() async {
+        scheduler?.stop()
+        fanout?.stop()
+        await delivery?.stopNow()
+    }
+
+    /// Wakes whom a notification concerns, until cancelled.
+    private func listen() async {
+        let listener = PostgresListener(
+            configuration.directDatabase,
+            channels: ["peal_job", "peal_batch", "peal_control"],
+            healthPing: SQLText.healthPing,
+            readProcessID: SQLText.listenerReadProcessID
+        )
+        // Whoever misses an event that did not fit finds its work by polling.
+        let (events, continuation) = AsyncStream.makeStream(
+            of: PostgresListener.Event.self,
+            bufferingPolicy: .bufferingNewest(1024)
+        )
+        async let heeding: Void = {
+            for await event in events { await self.heed(event) }
+        }()
+        await listener.run { continuation.yield($0) }
+        continuation.finish()
+        await heeding
+    }
+
+    private func heed(_ event: PostgresListener.Event) async {
+        switch event {
+        case .listening:
+            wakeAll()
+            await delivery?.checkControl()
+        case .notification(let notification):
+            let lane = Lane(name: notification.payload)
+            switch notification.channel {
+            case "peal_job":
+                scheduler?.wake()
+                fanout?.wake(lane ?? .campaign)
+            case "peal_batch": delivery?.wake(lane ?? .campaign)
+            default:
+                scheduler?.wake()
+                await delivery?.checkControl()
+            }
+        // Told in the log by the listener; polling goes on.
+        case .lost: break
+        }
+    }
+
+    private func wakeAll() {
+        scheduler?.wake()
+        for lane in Lane.allCases {
+            fanout?.wake(lane)
+            delivery?.wake(lane)
+        }
+    }
+
+    private static func deliveryConfiguration(_ configuration: WorkerConfiguration) -> DeliveryConfiguration {
+        var delivery = DeliveryConfiguration(
+            database: configuration.database,
+            masterKey: configuration.masterKey,
+            caFile: configuration.caFile,
+            logger: configuration.logger
+        )
+        delivery.lanes = configuration.lanes
+        return delivery
+    }
+}

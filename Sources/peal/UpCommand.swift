@@ -1,0 +1,50 @@
+import PealRuntime
+import PushCore
+import Telemetry
+
+/// `peal up`: everything in one process, on a PostgreSQL of its own.
+enum UpCommand {
+    static let command = Command(
+        "up",
+        summary: "run everything in one process, on a PostgreSQL of its own",
+        discussion: """
+            Makes what is absent in the data directory: a private PostgreSQL server on a Unix socket, the schema, a master
+            key. Other commands reach it after '. DIR/env'. Stops like 'peal worker', and the server with it.
+            """,
+        options: [Option("data", "DIR", "where it keeps everything; default ./peal-data")] + WorkerCommand.options,
+        examples: [
+            Example("peal up", "starts, with all data in ./peal-data"),
+            Example(". peal-data/env && peal app list", "talks to it from another terminal"),
+        ]
+    ) { arguments in
+        try await run(arguments)
+    }
+
+    @concurrent
+    private static func run(_ arguments: ParsedArguments) async throws -> ExitStatus {
+        let settings = Settings.fromEnvironment()
+        let logger = try settings.logger()
+        let signals = ShutdownSignals()
+        let directory = arguments.text("data") ?? "peal-data"
+        StandardOutput.error("peal: starting PostgreSQL in \(directory)")
+        let database = try await EmbeddedDatabase.start(directory: directory, settings: settings, logger: logger)
+        do {
+            var configuration = WorkerConfiguration(
+                database: WorkerCommand.database(database.url, logger: logger),
+                logger: logger
+            )
+            try WorkerCommand.configure(&configuration, by: arguments)
+            configuration.masterKey = database.masterKey
+            configuration.caFile = settings.caFile
+            let worker = try Worker(configuration)
+            StandardOutput.error("peal: up; in another terminal: . \(database.environmentFile)")
+            _ = try await WorkerProcess.run(worker, signals: signals, logger: logger)
+        } catch {
+            try await database.stop()
+            throw error
+        }
+        try await database.stop()
+        StandardOutput.error("peal: stopped")
+        return .success
+    }
+}
