@@ -15,9 +15,10 @@ struct JobLoop<LoopClock: Clock> where LoopClock.Duration == Duration {
     private struct Ended {
         var rested: [JobID] = []
         var failed: [JobID] = []
+        var givenUp: [JobID] = []
         var letGo: [JobID] = []
 
-        var all: Set<JobID> { Set(rested).union(failed).union(letGo) }
+        var all: Set<JobID> { Set(rested).union(failed).union(givenUp).union(letGo) }
     }
 
     let configuration: FanoutConfiguration
@@ -54,6 +55,8 @@ struct JobLoop<LoopClock: Clock> where LoopClock.Duration == Duration {
             }
             try await release(ended.rested, rest: configuration.restWhenFull, statements)
             try await release(ended.failed, rest: configuration.restAfterFailure, statements)
+            // A job that was paused must not wait for our lease when it is resumed.
+            try await release(ended.givenUp, rest: .zero, statements)
             let gone = ended.all
             held.removeAll { gone.contains($0.job.id) }
             return !held.isEmpty
@@ -110,7 +113,7 @@ struct JobLoop<LoopClock: Clock> where LoopClock.Duration == Duration {
                         .jobState: .text(result.state.rawValue),
                     ]
                 )
-            case .rest, .letGo:
+            case .rest, .giveUp, .letGo:
                 break
             }
         } catch {
@@ -119,6 +122,7 @@ struct JobLoop<LoopClock: Clock> where LoopClock.Duration == Duration {
         }
         switch held[position].action {
         case .rest: ended.rested.append(job.id)
+        case .giveUp: ended.givenUp.append(job.id)
         case .letGo: ended.letGo.append(job.id)
         case .freeze, .publish: break
         }

@@ -33,7 +33,9 @@ struct JobProgress: Sendable {
         case publish
         /// Give up the lease and let the job rest: only others can make room.
         case rest
-        /// Nothing is left to do with it here.
+        /// Give up what may be left of the lease: the job was paused, ended or taken over.
+        case giveUp
+        /// All pages are published: nobody has to do with it any more.
         case letGo
     }
 
@@ -71,7 +73,7 @@ struct JobProgress: Sendable {
             return .publish
         case .lost:
             state = .over
-            return .letGo
+            return .giveUp
         }
     }
 
@@ -79,7 +81,10 @@ struct JobProgress: Sendable {
         switch (state, result) {
         case (.over, _):
             preconditionFailure("published (\(result)) in the state \(state)")
-        case (_, .lost), (_, .done):
+        case (_, .lost):
+            state = .over
+            return .giveUp
+        case (_, .done):
             state = .over
             return .letGo
         case (.freezing, .published), (.freezing, .full), (.freezing, .waiting), (.freezing, .expired):

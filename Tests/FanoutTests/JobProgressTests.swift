@@ -38,11 +38,11 @@ import Testing
     @Test(arguments: [false, true])
     func `a lost lease ends everything`(isFrozen: Bool) {
         var progress = JobProgress(isFrozen: isFrozen)
-        #expect(progress.published(.lost) == .letGo)
+        #expect(progress.published(.lost) == .giveUp)
     }
 
     @Test func `a lease lost in the freeze ends everything`() {
         var progress = JobProgress(isFrozen: false)
-        #expect(progress.froze(.lost) == .letGo)
+        #expect(progress.froze(.lost) == .giveUp)
     }
 }

@@ -7,6 +7,11 @@ package struct SendFixture: Sendable {
     package let database: TestDatabase
     package let connection: PostgresConnection
 
+    package init(database: TestDatabase, connection: PostgresConnection) {
+        self.database = database
+        self.connection = connection
+    }
+
     /// Runs a statement of the test's own.
     @discardableResult
     package func query(_ text: String, _ parameters: PostgresParameters = .none) async throws -> PostgresRows {
