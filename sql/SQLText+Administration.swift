@@ -4,8 +4,23 @@ package import PushCore
 extension SQLText {
     /// Cancels a job.
     package static let adminCancelJob = statement("admin_cancel_job", PackageResources.admin_cancel_job_sql)
+    /// Lists the jobs whose count does not add up.
+    package static let adminCheckAccounting = statement(
+        "admin_check_accounting",
+        PackageResources.admin_check_accounting_sql
+    )
     /// Adds an app.
     package static let adminCreateApp = statement("admin_create_app", PackageResources.admin_create_app_sql)
+    /// Describes the state of the schema for the doctor.
+    package static let adminDescribeSchema = statement(
+        "admin_describe_schema",
+        PackageResources.admin_describe_schema_sql
+    )
+    /// Describes the server for the doctor.
+    package static let adminDescribeServer = statement(
+        "admin_describe_server",
+        PackageResources.admin_describe_server_sql
+    )
     /// Finds an app by its slug.
     package static let adminFindApp = statement("admin_find_app", PackageResources.admin_find_app_sql)
     /// Gives a row the device of its installation where none holds its token.

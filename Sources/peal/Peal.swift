@@ -19,7 +19,7 @@ struct Peal {
             5 nothing was delivered, 130 and 143 stopped by a signal.
             """,
         [
-            .migrate,
+            .migrate, .doctor,
             Command(group: "app", summary: "add, list and change apps", [.appCreate, .appList, .appSet]),
             Command(
                 group: "credential",

@@ -1,0 +1,40 @@
+import PealRuntime
+import Postgres
+import TestSupport
+import Testing
+
+@Suite struct DoctorTests {
+    private func examine(_ variables: [String: String]) async -> [String: DoctorFinding] {
+        let findings = await Doctor(settings: Settings(variables: variables), countsResults: true).examine()
+        return Dictionary(findings.map { ($0.area, $0) }) { first, second in
+            first.verdict == .ok ? second : first
+        }
+    }
+
+    @Test func `a sound database has no problem`() async throws {
+        try await withDatabase { database in
+            let key = String(repeating: "0f", count: 32)
+            let findings = await examine(["PEAL_DATABASE_URL": database.connectionString, "PEAL_MASTER_KEY": key])
+            #expect(findings.values.filter { $0.verdict == .problem } == [])
+            #expect(findings["schema"]?.verdict == .ok)
+            #expect(findings["accounting"]?.verdict == .ok)
+        }
+    }
+
+    @Test func `a database without the schema says to migrate`() async throws {
+        try await withEmptyDatabase { database in
+            let findings = await examine(["PEAL_DATABASE_URL": database.connectionString])
+            #expect(findings["schema"]?.verdict == .problem)
+            #expect(findings["schema"]?.advice == "run: peal migrate")
+        }
+    }
+
+    @Test func `a database that is down, a bad key and a missing file are each named`() async throws {
+        let down = await examine(["PEAL_DATABASE_URL": "host=/nonexistent", "PEAL_CA_FILE": "/nonexistent/ca.pem"])
+        #expect(down["database"]?.verdict == .problem)
+        #expect(down["certificates"]?.verdict == .problem)
+        let unset = await examine(["PEAL_DATABASE_UR": "x"])
+        #expect(unset["database"]?.verdict == .problem)
+        #expect(unset["environment"]?.advice == "did you mean PEAL_DATABASE_URL?")
+    }
+}
