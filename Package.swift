@@ -46,9 +46,12 @@ let package = Package(
             name: "SQLText",
             dependencies: ["PushCore"],
             path: "sql",
-            resources: [.embedInCode("migrations"), .embedInCode("queries")],
-            swiftSettings: strict
+            exclude: ["migrations", "queries"],
+            swiftSettings: strict,
+            plugins: ["EmbedSQL"]
         ),
+        .plugin(name: "EmbedSQL", capability: .buildTool(), dependencies: ["SQLEmbedder"]),
+        .executableTarget(name: "SQLEmbedder", swiftSettings: strict),
         target("Postgres", ["PushCore", "Telemetry", "CPostgres"]),
         target("OpenSSL", ["PushCore", "COpenSSL", "CShims"]),
         target("HTTP2", ["PushCore", "Telemetry", "OpenSSL", "CLinux", "CNghttp2"]),

@@ -3,7 +3,7 @@ package import PushCore
 extension SQLText {
     /// The schema, step by step in order: each file of `sql/migrations`.
     ///
-    /// SwiftPM names a file that begins with a digit by putting an underscore in its place.
+    /// A name that begins with a digit has an underscore in its place.
     package static let migrations: [SQLMigration] = [
         migration("0001_create_tables", PackageResources._001_create_tables_sql),
         migration("0002_check_content", PackageResources._002_check_content_sql),
@@ -34,11 +34,11 @@ extension SQLText {
     )
 
     /// A file's name is its number in four digits, an underscore, and its name.
-    private static func migration(_ fileName: StaticString, _ bytes: [UInt8]) -> SQLMigration {
+    private static func migration(_ fileName: StaticString, _ text: StaticString) -> SQLMigration {
         let parts = "\(fileName)".split(separator: "_", maxSplits: 1)
         guard parts.count == 2, let number = Int32(parts[0]) else {
             preconditionFailure("\(fileName) is no name for a migration")
         }
-        return SQLMigration(number: number, name: String(parts[1]), text: String(decoding: bytes, as: UTF8.self))
+        return SQLMigration(number: number, name: String(parts[1]), text: "\(text)")
     }
 }

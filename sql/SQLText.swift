@@ -5,7 +5,7 @@ package enum SQLText {
     /// Asks the server whether it can be written to. Returns one row: `writable` boolean, `now` timestamptz.
     package static let healthPing = statement("health_ping", PackageResources.health_ping_sql)
 
-    static func statement(_ name: StaticString, _ bytes: [UInt8]) -> SQLStatement {
-        SQLStatement(name: "\(name)", text: String(decoding: bytes, as: UTF8.self))
+    static func statement(_ name: StaticString, _ text: StaticString) -> SQLStatement {
+        SQLStatement(name: "\(name)", text: "\(text)")
     }
 }
