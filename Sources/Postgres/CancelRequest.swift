@@ -10,7 +10,7 @@ final class CancelRequest: Sendable {
 
     /// Sends the request. Nil when the connection is too broken to make one.
     init?(for connection: OpaquePointer) {
-        guard let cancel = unsafe PQgetCancel(connection), let pipe = try? WakePipe() else { return nil }
+        guard let pipe = try? WakePipe(), let cancel = unsafe PQgetCancel(connection) else { return nil }
         finished = pipe
         let handle = unsafe CancelHandle(cancel)
         Thread.start(name: "peal-pg-cancel") {

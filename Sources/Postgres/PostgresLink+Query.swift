@@ -92,7 +92,7 @@ extension PostgresLink {
                 unsafe PQclear(result)
                 unsafe PQclear(last)
                 close()
-                throw exchange.error(.misuse, "COPY is only possible through copyIn")
+                throw exchange.error(.misuse, "only copyIn can run a COPY")
             default:
                 if failure == nil { failure = unsafe error(of: result, exchange) }
                 unsafe PQclear(result)

@@ -20,7 +20,10 @@ package import PushCore
         unsafe self.result = unsafe result
         self.statementName = statementName
         unsafe count = Int(PQntuples(result))
-        unsafe columnTypes = (0..<PQnfields(result)).map { unsafe PQftype(result, $0) }
+        // What came in text form, from a script, is text whatever its type: only `text` and `bytes` may read it.
+        unsafe columnTypes = (0..<PQnfields(result)).map { column in
+            unsafe PQfformat(result, column) == 0 ? PostgresType.text.rawValue : PQftype(result, column)
+        }
     }
 
     deinit {

@@ -29,6 +29,8 @@ package struct PrivateClusterOptions: Sendable {
             "logging_collector": "off", "max_connections": "200", "shared_buffers": "128MB", "jit": "off",
             "wal_compression": "lz4", "max_wal_size": "4GB", "checkpoint_timeout": "15min",
             "autovacuum_naptime": "10s",
+            // Details quote data: neither tokens nor payloads belong into a log.
+            "log_error_verbosity": "terse", "log_min_error_statement": "panic",
         ]
         if isDisposable {
             all["fsync"] = "off"
@@ -130,6 +132,7 @@ package actor PrivateCluster {
         for directory in [options.directory, socketDirectory] {
             try FileSystem.makeDirectory(directory)
             try user.own(directory)
+            try user.checkCanEnter(directory)
         }
         let dataVersion = FileSystem.text(of: "\(dataDirectory)/PG_VERSION")?.onOneLine
         let binaries = try ServerBinaries.find(dataVersion: dataVersion)

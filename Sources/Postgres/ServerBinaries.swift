@@ -4,7 +4,8 @@ import Glibc
 struct ServerBinaries: Equatable {
     let directory: String
 
-    /// The newest version below `root`, or the one in PATH. A data directory that exists fixes the version.
+    /// The newest version below `root`, where Debian has them; a data directory that exists fixes the version. Where
+    /// `root` has none at all, the one in PATH.
     static func find(dataVersion: String?, root: String = "/usr/lib/postgresql") throws(PostgresError) -> ServerBinaries
     {
         let versions = FileSystem.names(in: root).filter { isComplete("\(root)/\($0)/bin") }
@@ -14,7 +15,7 @@ struct ServerBinaries: Equatable {
             return ServerBinaries(directory: "\(root)/\(newest)/bin")
         }
         let path = unsafe getenv("PATH").map { unsafe String(cString: $0) } ?? ""
-        if let directory = path.split(separator: ":").map(String.init).first(where: isComplete) {
+        if versions.isEmpty, let directory = path.split(separator: ":").map(String.init).first(where: isComplete) {
             return ServerBinaries(directory: directory)
         }
         let package = dataVersion.map { "postgresql-\($0)" } ?? "postgresql"

@@ -27,6 +27,24 @@ package struct ServerUser: Sendable {
         return ["setpriv"] + change + ["--pdeathsig", deathSignal, "--"]
     }
 
+    /// Throws `.cluster` when a directory above is closed to this user, such as /root.
+    func checkCanEnter(_ path: String) throws(PostgresError) {
+        guard isOther else { return }
+        var parent = path[...]
+        while let slash = parent.lastIndex(of: "/"), slash != parent.startIndex {
+            parent = parent[..<slash]
+            var status = stat()
+            guard unsafe stat(String(parent), &status) == 0 else { continue }
+            guard status.st_uid != userID, status.st_mode & S_IXOTH == 0 else { continue }
+            throw PostgresError(
+                .cluster,
+                activity: "run PostgreSQL in \(path) as the user postgres",
+                message:
+                    "that user cannot enter \(parent): choose a directory that is open to it, such as /var/lib/peal"
+            )
+        }
+    }
+
     /// Gives a file or directory to this user.
     package func own(_ path: String) throws(PostgresError) {
         guard isOther, unsafe chown(path, userID, groupID) != 0 else { return }

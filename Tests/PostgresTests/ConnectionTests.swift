@@ -23,7 +23,10 @@ import Testing
         try await withConnection { connection, database in
             let task = Task { try await connection.query(sql("SELECT pg_sleep(60)")) }
             let observer = try await database.connect()
-            try await waitUntil(observer, "SELECT count(*) > 0 FROM pg_stat_activity WHERE query LIKE '%sleep(60)'")
+            try await waitUntil(
+                observer,
+                "SELECT count(*) > 0 FROM pg_stat_activity WHERE query LIKE '%pg_sleep%' AND pid <> pg_backend_pid()"
+            )
             task.cancel()
             let error = await #expect(throws: PostgresError.self) { try await task.value }
             #expect(error?.code == .cancelled)
@@ -44,7 +47,24 @@ import Testing
         }
     }
 
-    @Test func `a server that stays silent is cut off`() async throws {
+    @Test func `a server that stops in the middle of a statement is cut off`() async throws {
+        try await withEmptyDatabase { database in
+            var configuration = database.configuration()
+            configuration.cancelGrace = .milliseconds(100)
+            let connection = try await PostgresConnection.connect(configuration)
+            let process = try await connection.query(sql("SELECT pg_backend_pid()")).int32(0, 0)
+            kill(process, SIGSTOP)
+            let error = await #expect(throws: PostgresError.self) {
+                try await connection.query(sql("SELECT 1"), deadline: .milliseconds(50))
+            }
+            kill(process, SIGCONT)
+            #expect(error?.code == .deadline)
+            #expect(error?.message.contains("the connection was closed") == true)
+            #expect(connection.condition == .closed)
+        }
+    }
+
+    @Test func `a server that stays silent while connecting is left`() async throws {
         let server = try SilentServer()
         var configuration = PostgresConfiguration("host=127.0.0.1 port=\(server.port) dbname=x user=x")
         configuration.connectTimeout = .milliseconds(100)

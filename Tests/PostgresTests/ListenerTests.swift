@@ -154,7 +154,7 @@ private final class EventLog: Sendable {
     /// Waits until the events fulfil a condition; gives up after twenty seconds.
     func wait(_ condition: @escaping @Sendable ([String]) -> Bool) async throws {
         let timer = Task {
-            try await Task.sleep(for: .seconds(20))
+            try await ContinuousClock().sleep(for: .seconds(20))
             Issue.record("the events never came: \(all)")
             state.withLock { $0.take() }?.resume()
         }

@@ -66,6 +66,36 @@ import Testing
         }
     }
 
+    @Test func `a connection that breaks during the commit leaves it uncertain`() async throws {
+        try await withEmptyDatabase { database in
+            let connection = try await database.connect()
+            let observer = try await database.connect()
+            try await connection.execute(
+                """
+                CREATE TABLE t (a bigint);
+                CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS
+                $$ BEGIN PERFORM pg_sleep(60); RETURN NULL; END $$;
+                CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON t DEFERRABLE INITIALLY DEFERRED
+                FOR EACH ROW EXECUTE FUNCTION slow();
+                """
+            )
+            let task = Task {
+                try await connection.transaction { try await $0.execute("INSERT INTO t VALUES (1)") }
+            }
+            try await waitUntil(
+                observer,
+                "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()"
+            )
+            try await observer.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()"
+            )
+            let error = await #expect(throws: PostgresError.self) { try await task.value }
+            #expect(error?.code == .commitUncertain)
+            #expect(error?.isRetryable == false)
+            #expect(connection.condition == .closed)
+        }
+    }
+
     @Test func `a second transaction within the first is refused`() async throws {
         try await withTable { connection in
             let error = await #expect(throws: PostgresError.self) {
