@@ -64,7 +64,7 @@ import Testing
         progress.finish(.init(done: 1000, total: 1000), now: start + .seconds(3))
         #expect(
             text.withLock { $0 } == """
-                Importing 0% 0 of 1,000 rows, 0/s
+                Importing 0% 0 of 1,000 rows
                 Importing 50% 500 of 1,000 rows, 250/s, 2.0s left, 2 refused
                 Importing 100% 1,000 of 1,000 rows, 333/s
 

@@ -74,7 +74,6 @@ package struct ProgressLine {
 
     private func describe(_ update: Update, elapsed: Duration) -> String {
         let seconds = elapsed / .seconds(1)
-        let rate = seconds > 0 ? Double(update.done) / seconds : 0
         let share = update.share ?? update.total.map { $0 == 0 ? 1 : min(1, Double(update.done) / Double($0)) }
         var text = label
         if let share {
@@ -83,7 +82,9 @@ package struct ProgressLine {
         }
         text += " \(Digits.grouped(update.done))"
         if let total = update.total { text += " of \(Digits.grouped(total))" }
-        text += " \(unit), \(Digits.grouped(Int(rate)))/s"
+        text += " \(unit)"
+        // Before that a rate says more about the clock than about the work.
+        if seconds >= 0.5 { text += ", \(Digits.grouped(Int(Double(update.done) / seconds)))/s" }
         if let share, share > 0, share < 1 { text += ", \(Digits.duration(seconds * (1 - share) / share)) left" }
         return update.note.isEmpty ? text : "\(text), \(update.note)"
     }

@@ -82,18 +82,27 @@ private struct DeviceImportSession {
         _ byteCount: Int?,
         _ notices: [ImportNotice]
     ) throws(CommandError) {
-        if !notices.isEmpty, noticeCount < Self.shownNotices { progress.clear() }
         for notice in notices {
             noticeCount += 1
-            if noticeCount <= Self.shownNotices {
-                StandardOutput.error("peal: line \(notice.line) \(notice.kind.rawValue): \(notice.reason)")
-            } else if noticeCount == Self.shownNotices + 1, report == nil {
-                StandardOutput.error("peal: more rows like these are counted only; --report FILE keeps them all")
+            if let report {
+                try report.add(notice)
+            } else {
+                tell(notice)
             }
-            try report?.add(notice)
         }
         let share = byteCount.map { $0 == 0 ? 1 : Double(figures.bytesRead) / Double($0) }
         progress.show(update(figures, share: share))
+    }
+
+    /// Without a report file the first of them are said here.
+    private mutating func tell(_ notice: ImportNotice) {
+        if noticeCount <= Self.shownNotices {
+            progress.clear()
+            StandardOutput.error("peal: line \(notice.line) \(notice.kind.rawValue): \(notice.reason)")
+        } else if noticeCount == Self.shownNotices + 1 {
+            progress.clear()
+            StandardOutput.error("peal: more rows like these are counted only; --report FILE keeps them all")
+        }
     }
 
     private func update(_ figures: DeviceImport.Report, share: Double?) -> ProgressLine.Update {
