@@ -1,7 +1,14 @@
 // Gathers the completions of a turn and hands them over as one chunk.
-struct CompletionWriter {
-    private var completions: [Completion] = []
-    private var bytes: [UInt8] = []
+@safe
+final class CompletionWriter {
+    private struct Chunk {
+        var completions: [Completion] = []
+        var bytes: [UInt8] = []
+    }
+
+    // Behind a pointer: as properties the arrays would be checked for exclusive access with each append, which costs
+    // as much as the append (measured).
+    private let chunk: UnsafeMutablePointer<Chunk>
     private let sink: @Sendable (CompletionChunk) -> Void
     // Room for the next chunk: as much as the last one took, so that a busy loop does not grow its arrays each turn.
     private var lastCount = 0
@@ -9,13 +16,20 @@ struct CompletionWriter {
 
     init(sink: @escaping @Sendable (CompletionChunk) -> Void) {
         self.sink = sink
+        unsafe chunk = .allocate(capacity: 1)
+        unsafe chunk.initialize(to: Chunk())
     }
 
-    mutating func add(_ submission: Submission, index: UInt32, kind: Completion.Kind, mayHaveBeenProcessed: Bool) {
+    deinit {
+        unsafe chunk.deinitialize(count: 1)
+        unsafe chunk.deallocate()
+    }
+
+    func add(_ submission: Submission, index: UInt32, kind: Completion.Kind, mayHaveBeenProcessed: Bool) {
         add(submission, index, kind, 0, mayHaveBeenProcessed, ResponseFields(), bodyCount: 0, response: [])
     }
 
-    mutating func addAnswer(_ submission: Submission, index: UInt32, from slot: borrowing StreamSlot) {
+    func addAnswer(_ submission: Submission, index: UInt32, from slot: borrowing StreamSlot) {
         let bodyCount = slot.response.count - slot.fields.count
         add(
             submission,
@@ -29,7 +43,7 @@ struct CompletionWriter {
         )
     }
 
-    private mutating func add(
+    private func add(
         _ submission: Submission,
         _ index: UInt32,
         _ kind: Completion.Kind,
@@ -45,30 +59,31 @@ struct CompletionWriter {
             kind: kind,
             status: status,
             mayHaveBeenProcessed: mayHaveBeenProcessed,
-            start: submission.single == nil ? UInt32(bytes.count) : 0,
+            start: submission.isSingle ? 0 : UInt32(unsafe chunk.pointee.bytes.count),
             fields: fields,
             bodyCount: UInt32(bodyCount)
         )
-        if let single = submission.single {
-            single.resume(returning: completion.singleResult(response))
+        if submission.isSingle {
+            submission.single?.resume(returning: completion.singleResult(response))
             return
         }
-        if completions.isEmpty {
-            completions.reserveCapacity(max(16, lastCount))
-            bytes.reserveCapacity(max(256, lastByteCount))
-        }
-        completions.append(completion)
-        if !response.isEmpty { bytes.append(contentsOf: response) }
+        if unsafe chunk.pointee.completions.isEmpty { makeRoom() }
+        unsafe chunk.pointee.completions.append(completion)
+        if !response.isEmpty { unsafe chunk.pointee.bytes.append(contentsOf: response) }
     }
 
-    mutating func flush() {
-        if completions.isEmpty { return }
-        let chunk = CompletionChunk(completions: completions, bytes: bytes)
-        lastCount = completions.count
-        lastByteCount = bytes.count
-        completions = []
-        bytes = []
-        sink(chunk)
+    func flush() {
+        let full = unsafe chunk.pointee
+        if full.completions.isEmpty { return }
+        unsafe chunk.pointee = Chunk()
+        lastCount = full.completions.count
+        lastByteCount = full.bytes.count
+        sink(CompletionChunk(completions: full.completions, bytes: full.bytes))
+    }
+
+    private func makeRoom() {
+        unsafe chunk.pointee.completions.reserveCapacity(max(16, lastCount))
+        unsafe chunk.pointee.bytes.reserveCapacity(max(256, lastByteCount))
     }
 }
 

@@ -10,14 +10,12 @@ extension Connection {
             streams[slot].status = unsafe value.reduce(0) { $0 &* 10 &+ UInt16($1 &- 0x30) }
             return
         }
-        for position in pool.wantedFields.indices
-        where pool.wantedFields[position].count == name.count && !streams[slot].fields.has(position) {
-            guard unsafe pool.wantedFields[position].elementsEqual(name) else { continue }
-            let kept = min(value.count, ResponseFields.valueLimit)
-            unsafe streams[slot].response.append(contentsOf: value.prefix(kept))
-            streams[slot].fields.add(position, count: kept)
+        guard let position = unsafe pool.wantedFields.position(of: name), !streams[slot].fields.has(position) else {
             return
         }
+        let kept = min(value.count, ResponseFields.valueLimit)
+        unsafe streams[slot].response.append(contentsOf: value.prefix(kept))
+        streams[slot].fields.add(position, count: kept)
     }
 
     func dataReceived(_ slot: Int, _ bytes: UnsafeBufferPointer<UInt8>) {
@@ -44,9 +42,7 @@ extension Connection {
     }
 
     func streamClosed(_ slot: Int, code: UInt32) {
-        let reference = streams[slot].reference
-        if !streams[slot].isSettled { settle(slot, reference, code) }
-        pool.unpin(reference)
+        if let reference = streams[slot].reference, !streams[slot].isSettled { settle(slot, reference, code) }
         streams.giveBack(slot)
         let action = state.streamClosed()
         if state.openStreams == 0 { noteIdle() }

@@ -47,13 +47,14 @@ extension Connection {
     private func sweep() {
         nextSweep = .never
         guard let session else { return }
-        for slot in 0..<streams.capacity where streams[slot].isOpen && !streams[slot].isSettled {
+        for slot in 0..<streams.capacity where !streams[slot].isSettled {
+            guard let reference = streams[slot].reference else { continue }
             guard streams[slot].deadline <= loop.now else {
                 nextSweep = min(nextSweep, streams[slot].deadline)
                 continue
             }
             let mayHave = mayHaveBeenProcessed(slot)
-            pool.settle(streams[slot].reference, .unanswered(.timedOut), mayHaveBeenProcessed: mayHave)
+            pool.settle(reference, .unanswered(.timedOut), mayHaveBeenProcessed: mayHave)
             streams[slot].isSettled = true
             session.reset(streams[slot].streamID, code: NGHTTP2_CANCEL)
             timeoutsInARow += 1

@@ -31,7 +31,7 @@ extension Connection {
     }
 
     private func open(_ reference: RequestReference, in session: Session) -> String? {
-        guard let submission = pool.submission(of: reference) else { return nil }
+        let submission = reference.submission
         let entry = submission.batch.entries[Int(reference.index)]
         let template = preparedTemplate(for: submission.batch)
         template.fill(entry, of: submission.batch)
@@ -39,12 +39,11 @@ extension Connection {
         let hasBody = entry.body.partCount > 0
         switch unsafe session.submit(template.fields, count: template.count, slot: slot, hasBody: hasBody) {
         case .stream(let id):
-            let deadline = loop.now + submission.batch.timeLimit
+            let deadline = loop.now.after(nanoseconds: submission.timeLimitNanoseconds)
             streams[slot].open(reference, body: entry.body, deadline: deadline)
             streams[slot].streamID = id
             streams[slot].secondsLeft = pool.secondsLeft(of: submission)
             if !hasBody { markFramed(slot) }
-            submission.pins += 1
             state.streamOpened()
             requestsFramed += 1
             pool.requestsFramed += 1
@@ -88,9 +87,9 @@ extension Connection {
 
     // Copies the next piece of a body to where nghttp2 frames it; true when it was the last one.
     func frameBody(_ slot: Int, into buffer: UnsafeMutablePointer<UInt8>, room: Int) -> (Int, Bool) {
-        guard let submission = pool.submission(of: streams[slot].reference) else { return (0, true) }
-        let batch = submission.batch
-        let body = batch.entries[Int(streams[slot].reference.index)].body
+        guard let reference = streams[slot].reference else { return (0, true) }
+        let batch = reference.submission.batch
+        let body = batch.entries[Int(reference.index)].body
         let end = body.firstPart + body.partCount
         var written = 0
         while streams[slot].part < end {

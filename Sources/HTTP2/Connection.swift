@@ -148,8 +148,8 @@ final class Connection {
 
     // Every stream that is still open: what surely was not processed goes to the queue, the rest is unanswered.
     private func giveBackStreams(_ reason: ConnectionStateMachine.CloseReason) {
-        for slot in 0..<streams.capacity where streams[slot].isOpen {
-            let reference = streams[slot].reference
+        for slot in 0..<streams.capacity {
+            guard let reference = streams[slot].reference else { continue }
             if !streams[slot].isSettled {
                 if mayHaveBeenProcessed(slot) {
                     pool.settle(reference, .unanswered(pool.closeCause), mayHaveBeenProcessed: true)
@@ -157,7 +157,6 @@ final class Connection {
                     pool.sendAgain(reference)
                 }
             }
-            pool.unpin(reference)
             streams.giveBack(slot)
         }
     }

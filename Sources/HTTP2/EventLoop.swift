@@ -12,7 +12,7 @@ final class EventLoop {
     let resolver = Resolver()
     let input = InputBuffer()
     var timers = TimerHeap()
-    var completions: CompletionWriter
+    let completions: CompletionWriter
     var dirtyPools: [Pool] = []
     private(set) var now = LoopTime.now()
     private(set) var wallNow = WallClock.now()

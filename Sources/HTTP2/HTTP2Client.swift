@@ -59,7 +59,7 @@ package final class HTTP2Client: Sendable {
     ///
     /// - Throws: `HTTP2Error` (`invalidField`) when name or value hold bytes that HTTP does not allow.
     package func setField(_ name: String, value: [UInt8], of pool: PoolID) throws(HTTP2Error) {
-        guard FieldText.isName(name.utf8), FieldText.isValue(value) else {
+        guard FieldText.isName(name.utf8), FieldText.isValue(value.span) else {
             throw HTTP2Error(.invalidField, "The header field \(name) holds a character that HTTP forbids")
         }
         _ = inbox.post(.setField(pool, name: Array(name.utf8), value: value))
@@ -128,7 +128,7 @@ package final class HTTP2Client: Sendable {
     }
 
     private func refuse(_ submit: Submit) {
-        var completions = CompletionWriter(sink: sink)
+        let completions = CompletionWriter(sink: sink)
         let submission = Submission(submit, now: .longAgo, expiresAt: .never)
         while let index = submission.cursor.next() {
             completions.add(submission, index: index, kind: .unanswered(.poolClosed), mayHaveBeenProcessed: false)

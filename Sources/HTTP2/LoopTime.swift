@@ -18,7 +18,11 @@ struct LoopTime: Comparable, Hashable {
     }
 
     static func + (time: LoopTime, wait: Duration) -> LoopTime {
-        let (sum, overflow) = time.nanoseconds.addingReportingOverflow(wait.wholeNanoseconds)
+        time.after(nanoseconds: wait.wholeNanoseconds)
+    }
+
+    func after(nanoseconds wait: Int64) -> LoopTime {
+        let (sum, overflow) = nanoseconds.addingReportingOverflow(wait)
         return overflow ? .never : LoopTime(nanoseconds: sum)
     }
 }

@@ -11,45 +11,25 @@ extension Pool {
     func submit(_ submit: Submit) {
         let submission = Submission(submit, now: loop.now, expiresAt: loop.loopTime(of: submit.batch.deadline))
         guard submission.unsettled > 0 else { return }
-        let slot: Int32
-        if let free = freeSubmissions.popLast() {
-            slot = free
-            submissions[Int(slot)] = submission
-        } else {
-            slot = Int32(submissions.count)
-            submissions.append(submission)
-        }
-        if isClosing { return settleWaiting(slot, .unanswered(.poolClosed)) }
-        queue.append(slot)
+        submissions.append(submission)
         queuedCount += submission.waiting
+        if isClosing { return settleWaiting(submission, .unanswered(.poolClosed)) }
+        queue.append(submission)
         queueDeadline = min(queueDeadline, giveUpTime(of: submission))
         isDirty = true
-    }
-
-    func submission(of reference: RequestReference) -> Submission? {
-        submissions[Int(reference.submission)]
     }
 
     // The next request to frame: first what came back, then in order of submission. Settles what is too late.
     func next() -> RequestReference? {
         while let reference = returned.popFirst() {
-            guard let submission = submission(of: reference) else { continue }
-            queuedCount -= 1
-            submission.waiting -= 1
-            if isTooLate(submission) {
-                settle(reference, .expired, mayHaveBeenProcessed: false)
-                continue
-            }
-            return reference
+            dequeue(reference.submission)
+            guard isTooLate(reference.submission) else { return reference }
+            settle(reference, .expired, mayHaveBeenProcessed: false)
         }
-        while let slot = queue.first {
-            guard let submission = submissions[Int(slot)] else {
-                _ = queue.popFirst()
-                continue
-            }
+        while let submission = queue.first {
             if isTooLate(submission) {
                 _ = queue.popFirst()
-                settleWaiting(slot, .expired)
+                settleWaiting(submission, .expired)
                 continue
             }
             guard let index = submission.cursor.next() else {
@@ -57,9 +37,8 @@ extension Pool {
                 continue
             }
             if submission.cursor.remaining == 0 { _ = queue.popFirst() }
-            queuedCount -= 1
-            submission.waiting -= 1
-            return RequestReference(submission: slot, index: index, rounds: 0)
+            dequeue(submission)
+            return RequestReference(submission: submission, index: index, rounds: 0)
         }
         return nil
     }
@@ -72,15 +51,15 @@ extension Pool {
     // Rounded up, so that a request that is still sent never says 0.
     func secondsLeft(of submission: Submission) -> UInt32 {
         guard let deadline = submission.batch.deadline else { return 0 }
-        let microseconds = max(1, (deadline - loop.wallNow).wholeMicroseconds)
-        return UInt32(min((microseconds + 999_999) / 1_000_000, Int64(UInt32.max)))
+        let microseconds = max(1, deadline.microsecondsSinceEpoch - loop.wallNow.microsecondsSinceEpoch)
+        return UInt32(min((microseconds - 1) / 1_000_000 + 1, Int64(UInt32.max)))
     }
 
     // MARK: Back to the queue
 
     // Taken but not sent: it goes back as if nothing had happened.
     func putBack(_ reference: RequestReference) {
-        guard let submission = submission(of: reference) else { return }
+        let submission = reference.submission
         returned.append(reference)
         queuedCount += 1
         submission.waiting += 1
@@ -90,8 +69,7 @@ extension Pool {
 
     // Surely not processed: to the front of the queue, for another connection, and no attempt is used up.
     func sendAgain(_ reference: RequestReference) {
-        guard let submission = submission(of: reference) else { return }
-        if submission.isCancelled {
+        if reference.submission.isCancelled {
             return settle(reference, .cancelled, mayHaveBeenProcessed: false)
         }
         if isClosing {
@@ -109,41 +87,30 @@ extension Pool {
     // MARK: Settling
 
     func settle(_ reference: RequestReference, _ kind: Completion.Kind, mayHaveBeenProcessed: Bool) {
-        guard let submission = submission(of: reference) else { return }
         loop.completions.add(
-            submission,
+            reference.submission,
             index: reference.index,
             kind: kind,
             mayHaveBeenProcessed: mayHaveBeenProcessed
         )
-        submission.unsettled -= 1
-        if submission.isOver { free(reference.submission) }
+        noteSettled(reference.submission)
     }
 
     func settleAnswer(_ reference: RequestReference, from slot: borrowing StreamSlot) {
-        guard let submission = submission(of: reference) else { return }
-        loop.completions.addAnswer(submission, index: reference.index, from: slot)
+        loop.completions.addAnswer(reference.submission, index: reference.index, from: slot)
+        noteSettled(reference.submission)
+    }
+
+    private func noteSettled(_ submission: Submission) {
         submission.unsettled -= 1
-        // Its stream is still pinned: `unpin` frees it.
-    }
-
-    func unpin(_ reference: RequestReference) {
-        guard let submission = submission(of: reference) else { return }
-        submission.pins -= 1
-        if submission.isOver { free(reference.submission) }
-    }
-
-    private func free(_ slot: Int32) {
-        guard submissions[Int(slot)] != nil else { return }
-        submissions[Int(slot)] = nil
-        freeSubmissions.append(slot)
+        if submission.unsettled == 0 { submissions.removeAll { $0 === submission } }
     }
 
     // Settles all requests of a submission that wait.
-    private func settleWaiting(_ slot: Int32, _ kind: Completion.Kind) {
-        guard let submission = submissions[Int(slot)], submission.waiting > 0 else { return }
+    private func settleWaiting(_ submission: Submission, _ kind: Completion.Kind) {
+        guard submission.waiting > 0 else { return }
         for reference in returned.removeAll() {
-            guard reference.submission == slot else {
+            guard reference.submission === submission else {
                 returned.append(reference)
                 continue
             }
@@ -152,7 +119,7 @@ extension Pool {
         }
         while let index = submission.cursor.next() {
             dequeue(submission)
-            let reference = RequestReference(submission: slot, index: index, rounds: 0)
+            let reference = RequestReference(submission: submission, index: index, rounds: 0)
             settle(reference, kind, mayHaveBeenProcessed: false)
         }
     }
@@ -163,15 +130,21 @@ extension Pool {
     }
 
     func settleAllWaiting(_ kind: Completion.Kind) {
-        for slot in submissions.indices { settleWaiting(Int32(slot), kind) }
+        for submission in submissions { settleWaiting(submission, kind) }
+        forgetEmptied()
+    }
+
+    // Without a connection nobody walks the queue: what was settled in it must not pile up there.
+    private func forgetEmptied() {
+        for submission in queue.removeAll() where submission.cursor.remaining > 0 { queue.append(submission) }
     }
 
     func cancel(tag: Int) {
-        for slot in submissions.indices {
-            guard let submission = submissions[slot], submission.tag == tag, submission.single == nil else { continue }
+        for submission in submissions where submission.tag == tag && !submission.isSingle {
             submission.isCancelled = true
-            settleWaiting(Int32(slot), .cancelled)
+            settleWaiting(submission, .cancelled)
         }
+        forgetEmptied()
     }
 
     // MARK: Waiting too long
@@ -189,12 +162,12 @@ extension Pool {
 
     func giveUpWaiting() {
         queueDeadline = .never
-        for slot in submissions.indices {
-            guard let submission = submissions[slot], submission.waiting > 0 else { continue }
+        defer { forgetEmptied() }
+        for submission in submissions where submission.waiting > 0 {
             if submission.expiresAt <= loop.now {
-                settleWaiting(Int32(slot), .expired)
+                settleWaiting(submission, .expired)
             } else if patienceEnds(for: submission) <= loop.now {
-                settleWaiting(Int32(slot), .unanswered(lastConnectCause))
+                settleWaiting(submission, .unanswered(lastConnectCause))
             } else {
                 queueDeadline = min(queueDeadline, giveUpTime(of: submission))
             }

@@ -8,17 +8,16 @@ final class Pool {
     let id: PoolID
     let configuration: PoolConfiguration
     let loop: EventLoop
-    let wantedFields: [[UInt8]]
+    let wantedFields: WantedFields
     var fields: PoolFields
     var tlsSession: TLSSession?
     private var connections: [Connection] = []
     private var rotation = Int.random(in: 0..<1 << 16)
 
     // Requests, see Pool+Queue.
-    var submissions: [Submission?] = []
-    var freeSubmissions: [Int32] = []
-    var queue = Ring<Int32>()
-    var returned = Ring<RequestReference>()
+    var submissions: [Submission] = []
+    let queue = Ring<Submission>()
+    let returned = Ring<RequestReference>()
     var queuedCount = 0
 
     // Connecting.
@@ -50,7 +49,7 @@ final class Pool {
         self.id = id
         self.configuration = configuration
         self.loop = loop
-        wantedFields = configuration.responseFields.prefix(ResponseFields.limit).map { Array($0.utf8) }
+        wantedFields = WantedFields(configuration.responseFields)
         fields = PoolFields(authority: configuration.authority, fields: [])
         unusableSince = loop.now
     }

@@ -80,7 +80,7 @@ package struct RequestBatchBuilder {
         sharedFields.append(
             RequestBatch.Field(name: try fieldName(name), value: store(value), isIndexed: isIndexed)
         )
-        guard FieldText.isValue(value.utf8) else {
+        guard FieldText.isValue(value.utf8.span) else {
             throw HTTP2Error(.invalidField, "The value of the header field \(name) holds a character that HTTP forbids")
         }
     }
@@ -142,10 +142,12 @@ package struct RequestBatchBuilder {
         _ second: ByteRange = .none,
         body: RequestBody
     ) throws(HTTP2Error) {
-        guard FieldText.isPath(bytes[path.indices]) else {
+        guard FieldText.isPath(bytes.span.extracting(path.indices)) else {
             throw HTTP2Error(.invalidField, "The path of request \(count) holds a character that HTTP forbids")
         }
-        guard FieldText.isValue(bytes[first.indices]), FieldText.isValue(bytes[second.indices]) else {
+        guard FieldText.isValue(bytes.span.extracting(first.indices)),
+            FieldText.isValue(bytes.span.extracting(second.indices))
+        else {
             throw HTTP2Error(.invalidField, "A header field of request \(count) holds a character that HTTP forbids")
         }
         entries.append(RequestBatch.Entry(path: path, firstValue: first, secondValue: second, body: body))
@@ -179,11 +181,21 @@ enum FieldText {
             }
     }
 
-    static func isValue(_ value: some Sequence<UInt8>) -> Bool {
-        value.allSatisfy { $0 >= 0x20 && $0 != 0x7F || $0 == 0x09 }
+    // Without early exits, so that the compiler looks at many bytes at once.
+    static func isValue(_ value: Span<UInt8>) -> Bool {
+        unsafe value.withUnsafeBufferPointer { bytes in
+            var bad: UInt8 = 0
+            for unsafe byte in unsafe bytes { bad |= (byte < 0x20 && byte != 0x09) || byte == 0x7F ? 1 : 0 }
+            return bad == 0
+        }
     }
 
-    static func isPath(_ path: some Collection<UInt8>) -> Bool {
-        path.first == 0x2F && path.allSatisfy { $0 > 0x20 && $0 < 0x7F }
+    static func isPath(_ path: Span<UInt8>) -> Bool {
+        if path.isEmpty || path[0] != 0x2F { return false }
+        return unsafe path.withUnsafeBufferPointer { bytes in
+            var bad: UInt8 = 0
+            for unsafe byte in unsafe bytes { bad |= byte &- 0x21 > 0x5D ? 1 : 0 }
+            return bad == 0
+        }
     }
 }

@@ -9,9 +9,9 @@ func setSessionCallbacks(_ callbacks: OpaquePointer) {
     unsafe nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, streamClosed)
 }
 
-private func connection(_ context: UnsafeMutableRawPointer?) -> Connection {
-    // The session gets its owner's address when it is made, and dies before it.
-    unsafe Unmanaged<Connection>.fromOpaque(context.unsafelyUnwrapped).takeUnretainedValue()
+// The session gets its owner's address when it is made, and dies before it; so no callback counts references.
+private func withConnection<R>(_ context: UnsafeMutableRawPointer?, _ body: (Connection) -> R) -> R {
+    unsafe Unmanaged<Connection>.fromOpaque(context.unsafelyUnwrapped)._withUnsafeGuaranteedRef(body)
 }
 
 // nil for a stream that is not ours, such as a push that the peer must not make.
@@ -32,7 +32,8 @@ private func headerReceived(
 ) -> Int32 {
     guard let frame = unsafe frame, let slot = unsafe slot(session, frame.pointee.hd.stream_id) else { return 0 }
     let name = unsafe UnsafeBufferPointer(start: name, count: nameCount)
-    unsafe connection(context).headerReceived(slot, name, UnsafeBufferPointer(start: value, count: valueCount))
+    let value = unsafe UnsafeBufferPointer(start: value, count: valueCount)
+    unsafe withConnection(context) { unsafe $0.headerReceived(slot, name, value) }
     return 0
 }
 
@@ -45,7 +46,8 @@ private func dataReceived(
     _ context: UnsafeMutableRawPointer?
 ) -> Int32 {
     guard let slot = unsafe slot(session, stream) else { return 0 }
-    unsafe connection(context).dataReceived(slot, UnsafeBufferPointer(start: bytes, count: count))
+    let content = unsafe UnsafeBufferPointer(start: bytes, count: count)
+    unsafe withConnection(context) { unsafe $0.dataReceived(slot, content) }
     return 0
 }
 
@@ -57,10 +59,10 @@ private func frameReceived(
     guard let frame = unsafe frame?.pointee else { return 0 }
     switch UInt32(unsafe frame.hd.type) {
     case NGHTTP2_SETTINGS.rawValue where unsafe frame.hd.flags & UInt8(NGHTTP2_FLAG_ACK.rawValue) == 0:
-        unsafe connection(context).settingsReceived()
+        unsafe withConnection(context) { $0.settingsReceived() }
     case NGHTTP2_GOAWAY.rawValue:
         let debug = unsafe UnsafeBufferPointer(start: frame.goaway.opaque_data, count: frame.goaway.opaque_data_len)
-        unsafe connection(context).goAwayReceived(code: frame.goaway.error_code, debug: debug)
+        unsafe withConnection(context) { unsafe $0.goAwayReceived(code: frame.goaway.error_code, debug: debug) }
     default: break
     }
     return 0
@@ -72,7 +74,9 @@ private func streamClosed(
     _ code: UInt32,
     _ context: UnsafeMutableRawPointer?
 ) -> Int32 {
-    if let slot = unsafe slot(session, stream) { unsafe connection(context).streamClosed(slot, code: code) }
+    if let slot = unsafe slot(session, stream) {
+        unsafe withConnection(context) { $0.streamClosed(slot, code: code) }
+    }
     return 0
 }
 
@@ -87,7 +91,7 @@ func readBody(
 ) -> Int {
     guard let buffer = unsafe buffer, let source = unsafe source else { return 0 }
     let slot = Int(bitPattern: unsafe source.pointee.ptr) - 1
-    let (count, isLast) = unsafe connection(context).frameBody(slot, into: buffer, room: room)
+    let (count, isLast) = unsafe withConnection(context) { unsafe $0.frameBody(slot, into: buffer, room: room) }
     if isLast { unsafe flags?.pointee |= NGHTTP2_DATA_FLAG_EOF.rawValue }
     return count
 }

@@ -1,10 +1,10 @@
 // One open stream: which request, how far its body is framed, what came back.
 struct StreamSlot: ~Copyable {
-    var reference = RequestReference(submission: -1, index: 0, rounds: 0)
+    // Nil while the slot is free.
+    var reference: RequestReference?
     var streamID: Int32 = 0
     var nextFree: Int32 = -1
     var deadline = LoopTime.never
-    var isOpen = false
     // The last byte of the request was given to nghttp2's output.
     var isFramed = false
     // A completion was written, or the request went back to the queue: what still comes is ignored.
@@ -22,7 +22,6 @@ struct StreamSlot: ~Copyable {
     mutating func open(_ reference: RequestReference, body: RequestBody, deadline: LoopTime) {
         self.reference = reference
         self.deadline = deadline
-        isOpen = true
         isFramed = false
         isSettled = false
         wireMark = 0
@@ -69,7 +68,7 @@ final class StreamTable {
     }
 
     func giveBack(_ slot: Int) {
-        self[slot].isOpen = false
+        self[slot].reference = nil
         self[slot].nextFree = firstFree
         firstFree = Int32(slot)
     }

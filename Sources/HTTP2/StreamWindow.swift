@@ -9,7 +9,7 @@ struct StreamWindow {
     // Load: grows by a step each time that as many good answers came as it is wide, halves on a signal of overload.
     private(set) var bearable: Int
     private var goodAnswers = 0
-    private var answersAtLastCut: Int?
+    private var nextCutAfterAnswers = 0
 
     init(initial: Int, maximum: Int) {
         self.maximum = max(1, maximum)
@@ -44,9 +44,10 @@ struct StreamWindow {
 
     // At most one cut for the streams that were open at the last one: they all report the same overload.
     mutating func overloaded() {
-        if let last = answersAtLastCut, answers - last < bearable { return }
-        answersAtLastCut = answers
+        guard answers >= nextCutAfterAnswers else { return }
+        let former = min(bearable, peerLimit)
+        nextCutAfterAnswers = answers + former
         goodAnswers = 0
-        bearable = max(1, min(bearable, peerLimit) / 2)
+        bearable = max(1, former / 2)
     }
 }

@@ -1,15 +1,19 @@
 // A request that waits or is out: which submission, which index, and how often it was surely not processed.
 struct RequestReference {
-    let submission: Int32
+    let submission: Submission
     let index: UInt32
     var rounds: UInt8
 }
 
-// One call of `submit` inside its pool. Freed when every request is settled and no stream reads its bytes any more.
+// One call of `submit` inside its pool. The pool lets go of it when every request is settled; streams that are still
+// open hold it as well, since nghttp2 may still read its bytes.
 final class Submission {
     let batch: RequestBatch
     let tag: Int
+    // Asked first for each completion: looking into the optional continuation costs 50 times as much.
+    let isSingle: Bool
     let single: SingleAnswer?
+    let timeLimitNanoseconds: Int64
     let queuedAt: LoopTime
     let expiresAt: LoopTime
     var cursor: RequestCursor
@@ -17,22 +21,20 @@ final class Submission {
     var unsettled: Int
     // Requests in the pool's queues: those of the cursor and those that came back.
     var waiting: Int
-    // Streams that nghttp2 may still read our bytes for.
-    var pins = 0
     var isCancelled = false
 
     init(_ submit: Submit, now: LoopTime, expiresAt: LoopTime) {
         batch = submit.batch
         tag = submit.tag
         single = submit.single
+        isSingle = submit.single != nil
+        timeLimitNanoseconds = submit.batch.timeLimit.wholeNanoseconds
         queuedAt = now
         self.expiresAt = expiresAt
         cursor = RequestCursor(submit.selection, count: submit.batch.count)
         unsettled = cursor.remaining
         waiting = cursor.remaining
     }
-
-    var isOver: Bool { unsettled == 0 && pins == 0 }
 }
 
 // Walks over a selection without copying it.
@@ -75,49 +77,5 @@ struct RequestCursor {
     private static func isSet(_ index: Int, in bitmap: [UInt8]) -> Bool {
         let byte = index >> 3
         return byte < bitmap.count && bitmap[byte] >> (index & 7) & 1 == 1
-    }
-}
-
-// A queue in a ring of memory that grows by doubling.
-struct Ring<Element> {
-    private var storage: [Element?]
-    private var head = 0
-    private(set) var count = 0
-
-    init() {
-        storage = Array(repeating: nil, count: 16)
-    }
-
-    var isEmpty: Bool { count == 0 }
-    var first: Element? { count == 0 ? nil : storage[head] }
-
-    mutating func append(_ element: Element) {
-        if count == storage.count { grow() }
-        storage[(head + count) & (storage.count - 1)] = element
-        count += 1
-    }
-
-    mutating func popFirst() -> Element? {
-        guard count > 0 else { return nil }
-        let element = storage[head]
-        storage[head] = nil
-        head = (head + 1) & (storage.count - 1)
-        count -= 1
-        return element
-    }
-
-    // Takes all elements out, in order.
-    mutating func removeAll() -> [Element] {
-        var elements: [Element] = []
-        elements.reserveCapacity(count)
-        while let element = popFirst() { elements.append(element) }
-        return elements
-    }
-
-    private mutating func grow() {
-        var larger: [Element?] = Array(repeating: nil, count: storage.count * 2)
-        for offset in 0..<count { larger[offset] = storage[(head + offset) & (storage.count - 1)] }
-        storage = larger
-        head = 0
     }
 }
