@@ -55,10 +55,13 @@ extension Connection {
             window.answered(status: Int(streams[slot].status))
             refusalsInARow = 0
             timeoutsInARow = 0
+            lastAnswer = loop.now
             pool.settleAnswer(reference, from: streams[slot])
             if isFirst { firstAnswerCame() }
         } else if code == NGHTTP2_REFUSED_STREAM.rawValue {
             pool.sendAgain(reference)
+            // More than the peer has room for, whatever it announced.
+            window.overloaded()
             refusalsInARow += 1
             // A peer that refuses everything without a GOAWAY is of no use (case: for six hours).
             if refusalsInARow == 64 { retire() }

@@ -57,11 +57,13 @@ extension Connection {
             pool.settle(reference, .unanswered(.timedOut), mayHaveBeenProcessed: mayHave)
             streams[slot].isSettled = true
             session.reset(streams[slot].streamID, code: NGHTTP2_CANCEL)
-            timeoutsInARow += 1
+            let openedAt = streams[slot].deadline.after(nanoseconds: -reference.submission.timeLimitNanoseconds)
+            if lastAnswer < openedAt { timeoutsInARow += 1 }
         }
         pool.isDirty = true
-        // No answer to so many in a row: what still works should go elsewhere.
-        if timeoutsInARow >= 16 { retire() }
+        // One silent stream says nothing about the others. Several that saw no answer to anything all their life do:
+        // the peer may still answer PING, but what waits should go elsewhere.
+        if timeoutsInARow >= 3 { retire() }
     }
 
     // MARK: Liveness

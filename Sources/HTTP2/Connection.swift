@@ -36,6 +36,7 @@ final class Connection {
     var deferredAction = ConnectionStateMachine.Action.none
     var refusalsInARow = 0
     var timeoutsInARow = 0
+    var lastAnswer = LoopTime.longAgo
     // What went wrong first, for the message of the end.
     var trouble: String?
 

@@ -8,7 +8,7 @@ internal import Synchronization
 /// chunk, one per turn of the loop. Every request that was submitted comes back exactly once, whatever happens.
 ///
 /// What was surely not processed (refused streams, streams above a GOAWAY's last id, requests that never left the
-/// machine when their connection ended) goes out again by itself, at most ten times.
+/// machine when their connection ended) goes out again by itself, at most a hundred times.
 package final class HTTP2Client: Sendable {
     private let inbox: Inbox
     private let sink: @Sendable (CompletionChunk) -> Void

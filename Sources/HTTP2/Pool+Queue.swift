@@ -2,9 +2,10 @@ internal import PushCore
 
 // The requests of a pool: those that wait, and what becomes of all of them.
 extension Pool {
-    // How often a request may come back surely unprocessed before it is given up: enough for a rolling restart of
-    // a provider's whole front (a guess).
-    private static let roundLimit: UInt8 = 10
+    // How often a request may come back surely unprocessed before it is given up. A peer that lowers its stream limit
+    // with each rejection refuses the same request dozens of times though all goes well (measured: more than 10 times
+    // with one rejection in ten); one that is refused as often as this at one round trip each will stay so (a guess).
+    static let roundLimit: UInt8 = 100
 
     var hasQueued: Bool { queuedCount > 0 }
 

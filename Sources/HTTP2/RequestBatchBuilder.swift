@@ -185,7 +185,10 @@ enum FieldText {
     static func isValue(_ value: Span<UInt8>) -> Bool {
         unsafe value.withUnsafeBufferPointer { bytes in
             var bad: UInt8 = 0
-            for unsafe byte in unsafe bytes { bad |= (byte < 0x20 && byte != 0x09) || byte == 0x7F ? 1 : 0 }
+            for index in 0..<bytes.count {
+                let byte = unsafe bytes[index]
+                bad |= (byte < 0x20 && byte != 0x09) || byte == 0x7F ? 1 : 0
+            }
             return bad == 0
         }
     }
@@ -194,7 +197,7 @@ enum FieldText {
         if path.isEmpty || path[0] != 0x2F { return false }
         return unsafe path.withUnsafeBufferPointer { bytes in
             var bad: UInt8 = 0
-            for unsafe byte in unsafe bytes { bad |= byte &- 0x21 > 0x5D ? 1 : 0 }
+            for index in 0..<bytes.count { bad |= unsafe bytes[index] &- 0x21 > 0x5D ? 1 : 0 }
             return bad == 0
         }
     }

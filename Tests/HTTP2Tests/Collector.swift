@@ -13,10 +13,17 @@ final class Collector: Sendable {
         let fields: [String?]
     }
 
+    private struct Waiter {
+        let number: Int
+        let condition: @Sendable ([Seen]) -> Bool
+        let continuation: CheckedContinuation<Void, Never>
+    }
+
     private struct State {
         var seen: [Seen] = []
         var chunks = 0
-        var waiters: [(condition: @Sendable ([Seen]) -> Bool, continuation: CheckedContinuation<Void, Never>)] = []
+        var waiters: [Waiter] = []
+        var lastWaiter = 0
     }
 
     private let state = Mutex(State())
@@ -47,14 +54,28 @@ final class Collector: Sendable {
         for continuation in ready { continuation.resume() }
     }
 
+    /// Returns when the condition holds, or when the test is cancelled because its time is over.
     func wait(until condition: @escaping @Sendable ([Seen]) -> Bool) async {
-        await withCheckedContinuation { continuation in
-            let isReady = state.withLock { state in
-                if condition(state.seen) { return true }
-                state.waiters.append((condition, continuation))
-                return false
+        let number = state.withLock { state in
+            state.lastWaiter += 1
+            return state.lastWaiter
+        }
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let isReady = state.withLock { state in
+                    if Task.isCancelled || condition(state.seen) { return true }
+                    let waiter = Waiter(number: number, condition: condition, continuation: continuation)
+                    state.waiters.append(waiter)
+                    return false
+                }
+                if isReady { continuation.resume() }
             }
-            if isReady { continuation.resume() }
+        } onCancel: {
+            let waiter = state.withLock { state in
+                let index = state.waiters.firstIndex { $0.number == number }
+                return index.map { state.waiters.remove(at: $0) }
+            }
+            waiter?.continuation.resume()
         }
     }
 

@@ -80,3 +80,8 @@ enum TemporaryDirectory {
         _ = unsafe rmdir(path)
     }
 }
+
+/// How many descriptors this process has open.
+func openDescriptors() -> Int {
+    (0..<4096).count { fcntl(Int32($0), F_GETFD) >= 0 }
+}

@@ -19,7 +19,7 @@ import Testing
     }
 
     @Test func `a ring keeps its order while it grows`() {
-        var ring = Ring<Int>()
+        let ring = Ring<Int>()
         var expected: [Int] = []
         for number in 0..<1000 {
             ring.append(number)
