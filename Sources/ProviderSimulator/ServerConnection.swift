@@ -33,6 +33,8 @@ final class ServerConnection {
     private unowned let loop: ServerLoop
     private let tls: TLSServerStream
     private(set) var http: HTTP2Server?
+    /// Takes the place of `http` in quick runs.
+    private var quick: QuickSession?
     private var phase = Phase.handshaking
     private var fate = Fate.keep
     private var slots: [StreamSlot?] = []
@@ -46,6 +48,9 @@ final class ServerConnection {
     private var keepsOpenAfterGoAway = false
     private var refusesNewStreams = false
     private var isMute = false
+    private var pingsSinceRequest = 0
+    private var badTokens = 0
+    private var lastRequestAt = monotonicMilliseconds()
     private var output: [UInt8] = []
     private var outputSent = 0
     private var interest: UInt32
@@ -92,6 +97,11 @@ final class ServerConnection {
         phase = .open
         let streams = loop.streamsAtStart(role)
         announcedStreams = streams
+        if role.isAPNs, loop.judge.acceptsEverything {
+            quick = QuickSession()
+            output += QuickSession.greeting(maxConcurrentStreams: streams)
+            return
+        }
         let settings: [(id: nghttp2_settings_id, value: UInt32)] = [
             (NGHTTP2_SETTINGS_HEADER_TABLE_SIZE, 4096),
             (NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, streams),
@@ -104,14 +114,13 @@ final class ServerConnection {
     }
 
     private func read() {
-        guard let http else { return }
         var taken = 0
         while fate == .keep, !isFrozen, taken < Self.readTurn {
             switch unsafe tls.read(into: loop.readBuffer) {
             case .moved(let count):
                 taken += count
                 let bytes = unsafe UnsafeRawBufferPointer(rebasing: loop.readBuffer[..<count])
-                if unsafe !http.receive(bytes), fate == .keep, !isFrozen { fate = .close }
+                if unsafe !receive(bytes), fate == .keep, !isFrozen { fate = .close }
             case .wantsRead, .wantsWrite: return
             case .ended: fate = .close
             }
@@ -119,11 +128,22 @@ final class ServerConnection {
         if taken >= Self.readTurn { loop.readAgain(self) }
     }
 
+    private func receive(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        guard quick != nil else { return unsafe http?.receive(bytes) ?? false }
+        let isInStep = unsafe quick?.receive(bytes, output: &output) ?? false
+        if let counts = quick?.takeCounts(), counts.requests + counts.bodyBytes > 0 {
+            record.requests += counts.requests
+            loop.countQuick(role: role, requests: counts.requests, payloadBytes: counts.bodyBytes)
+        }
+        if output.count - outputSent >= Self.writeChunk, fate == .keep { fate = pump() }
+        return isInStep
+    }
+
     /// Writes what the session has, in pieces of at least 16 KiB where there is that much.
     func pump() -> Fate {
-        guard let http, !isFrozen else { return .keep }
+        guard http != nil || quick != nil, !isFrozen else { return .keep }
         while true {
-            while output.count - outputSent < Self.writeChunk {
+            while let http, output.count - outputSent < Self.writeChunk {
                 guard unsafe http.nextOutput({ unsafe output.append(contentsOf: $0) }) else { break }
             }
             guard output.count > outputSent else { break }
@@ -141,7 +161,7 @@ final class ServerConnection {
                 outputSent = 0
             }
         }
-        let isDone = !http.wantsRead && !http.wantsWrite && !keepsOpenAfterGoAway
+        let isDone = http.map { !$0.wantsRead && !$0.wantsWrite && !keepsOpenAfterGoAway } ?? false
         if phase == .closing || isDone { return .close }
         return watch(EPOLLIN.rawValue)
     }
@@ -163,6 +183,10 @@ final class ServerConnection {
         }
         phase = .closed
         http = nil
+        if let quick {
+            record.peakOpenStreams = quick.peakOpenStreams
+            record.pings = quick.pings
+        }
         for case let slot? in slots { loop.giveBack(slot) }
         slots.removeAll()
         record.isOpen = false
@@ -208,7 +232,7 @@ final class ServerConnection {
             complete(slot)
             return fate == .keep && !isFrozen
         case NGHTTP2_PING.rawValue:
-            if UInt32(head.flags) & NGHTTP2_FLAG_ACK.rawValue == 0 { record.pings += 1 }
+            if UInt32(head.flags) & NGHTTP2_FLAG_ACK.rawValue == 0 { countPing() }
             return true
         case NGHTTP2_RST_STREAM.rawValue:
             record.resetsByPeer += 1
@@ -235,11 +259,13 @@ final class ServerConnection {
 
     private func complete(_ slot: StreamSlot) {
         record.requests += 1
+        pingsSinceRequest = 0
+        if role == .fcm { lastRequestAt = monotonicMilliseconds() }
         var override: Decision?
         if refusesNewStreams { override = .unanswered(.refuseStream, reason: "refused") }
         if isMute { override = .unanswered(.silence, reason: "muted") }
         if override == nil, loop.judge.acceptsEverything {
-            loop.countQuick(role: role, payloadBytes: slot.payloadBytes)
+            loop.countQuick(role: role, requests: 1, payloadBytes: slot.payloadBytes)
             accept(slot)
             return
         }
@@ -327,7 +353,34 @@ final class ServerConnection {
     /// True once a script set the stream limit: the usual rise after an acceptance stays away.
     private var hasScriptedStreams = false
 
+    /// A PING came; FCM loses patience with those who only ping.
+    private func countPing() {
+        record.pings += 1
+        pingsSinceRequest += 1
+        guard role == .fcm, let most = loop.fcm.maximumIdlePings, pingsSinceRequest > most else { return }
+        pingsSinceRequest = 0
+        let calm = NGHTTP2_ENHANCE_YOUR_CALM.rawValue
+        send(GoAway(errorCode: calm, debugData: "too_many_pings"))
+    }
+
+    /// Ends a connection that has been idle for too long, if the role does that.
+    func endIfIdle(now: Int64) -> Bool {
+        guard role == .fcm, phase == .open, openStreams == 0, let limit = loop.fcm.idleTimeoutMilliseconds,
+            now - lastRequestAt > Int64(limit), !isFrozen
+        else { return false }
+        lastRequestAt = now
+        send(GoAway(debugData: "session_timed_out"))
+        return true
+    }
+
+    private func countBadToken(_ decision: Decision) {
+        guard decision.reason == "BadDeviceToken", let most = loop.apns.goAwayAfterBadTokens else { return }
+        badTokens += 1
+        if badTokens == most { send(GoAway(debugData: "{\"reason\":\"BadDeviceToken\"}")) }
+    }
+
     private func adjustStreams(after decision: Decision) {
+        countBadToken(decision)
         guard role.isAPNs, loop.apns.lowersStreamsAfterRejection, decision.status >= 400, decision.status != 410 else {
             return
         }

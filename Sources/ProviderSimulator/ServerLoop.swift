@@ -22,6 +22,7 @@ final class ServerLoop {
     let judge: RequestJudge
     let responder: Responder
     let apns: APNsOptions
+    let fcm: FCMOptions
     /// Window of the whole connection for what clients send; the protocol's default unless the run is quick.
     let connectionWindow: Int32
     let readBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 65_536, alignment: 16)
@@ -51,6 +52,7 @@ final class ServerLoop {
         self.seed = seed
         ledger = seed.ledger
         apns = seed.options.apns
+        fcm = seed.options.fcm
         connectionWindow = seed.options.depth == .quick ? 16_777_216 : 65_535
         judge = RequestJudge(
             options: seed.options,
@@ -130,7 +132,10 @@ final class ServerLoop {
         nextTick = now + Self.tickMilliseconds
         seed.ledgerFile?.flushIfOlderThanASecond(now: now)
         seed.controlFile?.readAgainIfChanged(now: now, into: seed.control)
-        for connection in connections.values { ledger.update(connection: connection.record) }
+        for connection in connections.values {
+            ledger.update(connection: connection.record)
+            if connection.endIfIdle(now: now) { markDirty(connection) }
+        }
     }
 
     private func perform(_ work: TimerHeap.Work) {
@@ -283,13 +288,14 @@ final class ServerLoop {
         seed.options.listener?(numbered)
     }
 
-    func countQuick(role: ProviderRole, payloadBytes: Int) {
-        quickRequests[role.index] += 1
+    func countQuick(role: ProviderRole, requests: Int, payloadBytes: Int) {
+        quickRequests[role.index] += requests
         quickBytes += payloadBytes
     }
 
     private func flushQuickCounts() {
-        for role in ProviderRole.allCases where quickRequests[role.index] > 0 {
+        guard quickBytes > 0 || quickRequests.contains(where: { $0 > 0 }) else { return }
+        for role in ProviderRole.allCases where quickRequests[role.index] > 0 || quickBytes > 0 {
             ledger.enterAccepted(role: role, payloadBytes: quickBytes, requests: quickRequests[role.index])
             quickBytes = 0
             quickRequests[role.index] = 0

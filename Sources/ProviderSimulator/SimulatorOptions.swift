@@ -80,6 +80,8 @@ package struct APNsOptions: Sendable {
     package var expiredTokenSpoilsConnection = false
     /// Topics that the keys may push to (without suffix); nil allows any.
     package var topics: Set<String>?
+    /// GOAWAY after that many BadDeviceToken on a connection; nil never.
+    package var goAwayAfterBadTokens: Int?
     package var maximumPayloadBytes = 4096
     package var maximumVoIPPayloadBytes = 5120
 }
@@ -90,6 +92,10 @@ package struct FCMOptions: Sendable {
     package var projectID = "peal-simulated"
     package var maximumConcurrentStreams: UInt32 = 100
     package var maximumMessageBytes = 4096
+    /// GOAWAY ENHANCE_YOUR_CALM (`too_many_pings`) after more than that many PINGs without a request; nil never.
+    package var maximumIdlePings: Int?
+    /// GOAWAY NO_ERROR (`session_timed_out`) after that long without a request; nil never. Looked at each 50 ms.
+    package var idleTimeoutMilliseconds: Int?
 }
 
 /// The settings of the token endpoint.

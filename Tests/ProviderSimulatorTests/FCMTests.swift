@@ -144,6 +144,21 @@ import Testing
         #expect(try fixture.connect(.fcm).announcedStreams == [100])
     }
 
+    @Test func `too many pings without a request end the connection`() throws {
+        let fixture = try Fixture { $0.fcm.maximumIdlePings = 2 }
+        let client = try fixture.connect(.fcm)
+        for _ in 0..<3 { try client.ping() }
+        try client.pump { !client.goAways.isEmpty }
+        #expect(client.goAways == [RawClient.GoAwayFrame(lastStream: 0, code: 11, debug: "too_many_pings")])
+    }
+
+    @Test func `an idle connection is ended`() throws {
+        let fixture = try Fixture { $0.fcm.idleTimeoutMilliseconds = 1 }
+        let client = try fixture.connect(.fcm)
+        try client.pump { !client.goAways.isEmpty }
+        #expect(client.goAways == [RawClient.GoAwayFrame(lastStream: 0, code: 0, debug: "session_timed_out")])
+    }
+
     @Test(arguments: FCMFault.allCases)
     func `a token scripts each error`(fault: FCMFault) throws {
         let fixture = try Fixture()

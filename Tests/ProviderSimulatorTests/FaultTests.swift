@@ -220,6 +220,21 @@ import Testing
         #expect(client.wasReset)
     }
 
+    @Test func `too many bad tokens end the connection`() throws {
+        let strict = try Fixture { $0.apns.goAwayAfterBadTokens = 2 }
+        let client = try strict.connect()
+        for _ in 0..<2 {
+            let headers = try strict.alertHeaders(token: token)
+            _ = try client.answer(
+                "POST",
+                Fixture.path(Fixture.token("bad40002")),
+                headers: headers,
+                body: Fixture.alert
+            )
+        }
+        #expect(client.goAways.map(\.debug) == ["{\"reason\":\"BadDeviceToken\"}"])
+    }
+
     @Test func `new connections can be reset or ignored`() throws {
         fixture.simulator.control.set { $0.resetsNewConnections = [.apnsProduction] }
         #expect(throws: (any Error).self) { try fixture.connect() }
