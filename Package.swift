@@ -98,7 +98,10 @@ let package = Package(
         tests("FanoutTests", ["PushCore", "Postgres", "Fanout"]),
         tests("DeliveryTests", ["PushCore", "Postgres", "HTTP2", "OpenSSL", "Delivery", "ProviderSimulator"]),
         tests("ProviderSimulatorTests", ["PushCore", "OpenSSL", "CNghttp2", "ProviderSimulator"]),
-        tests("PealRuntimeTests", ["PushCore", "Telemetry", "SQLText", "OpenSSL", "Postgres", "PealRuntime"]),
+        tests(
+            "PealRuntimeTests",
+            ["PushCore", "Telemetry", "SQLText", "OpenSSL", "Postgres", "PealRuntime", "ProviderSimulator"]
+        ),
         tests("IntegrationTests", ["PushCore", "Postgres", "PealRuntime", "ProviderSimulator"]),
     ]
 )

@@ -24,7 +24,7 @@ struct Peal {
             Command(
                 group: "credential",
                 summary: "the keys that apps sign in with at APNs and FCM",
-                [.credentialAdd, .credentialList, .credentialRemove]
+                [.credentialAdd, .credentialVerify, .credentialList, .credentialRemove]
             ),
             Command(
                 group: "device",

@@ -1,0 +1,152 @@
+import HTTP2
+package import OpenSSL
+package import Postgres
+package import PushCore
+import SQLText
+package import Telemetry
+
+/// Asks the providers whether they take an app's credentials: one request each, to a token that no device has.
+package struct CredentialProbe: Sendable {
+    /// What a provider said about a credential.
+    package struct Finding: Sendable, Equatable {
+        package enum Verdict: String, Sendable {
+            case accepted, refused
+            /// The provider did not say: it could not be reached, or was busy.
+            case undecided
+        }
+
+        package let credential: CredentialID
+        package let verdict: Verdict
+        /// The provider's word, or what went wrong on the way.
+        package let reason: String
+        /// What to look at; empty when it was accepted.
+        package let advice: String
+    }
+
+    /// APNs answers BadDeviceToken to it once it has accepted everything else.
+    private static let apnsToken = String(repeating: "0", count: 64)
+    private static let timeLimit: Duration = .seconds(15)
+
+    private let database: PostgresConfiguration
+    private let masterKey: SealingKey
+    private let tls: TLSContext
+    private let logger: Logger
+
+    /// A probe that opens credentials with the master key and trusts a CA file beside the system's authorities.
+    package init(
+        database: PostgresConfiguration,
+        masterKey: SealingKey,
+        caFile: String?,
+        logger: Logger
+    ) throws(OpenSSLError) {
+        self.database = database
+        self.masterKey = masterKey
+        self.logger = logger
+        tls = try TLSContext(trustingAlso: caFile)
+    }
+
+    /// Probes every credential of an app, those that were refused before among them. Takes up to 30 s for each.
+    package func examine(_ app: AppID) async throws -> [Finding] {
+        let link = DatabaseLink(database)
+        let client = try HTTP2Client(name: "peal-probe") { _ in }
+        let tokens = ProviderTokens(database: link, masterKey: masterKey, client: client, tls: tls, logger: logger)
+        let rows = try await link.connection().query(SQLText.deliveryReadCredentials, [.int32s([app.value])])
+        var findings: [Finding] = []
+        for row in rows.indices {
+            let credential = try CredentialRow(rows, row: row)
+            findings.append(await examine(credential, client, tokens))
+        }
+        await client.stop(within: .seconds(1))
+        await link.close()
+        return findings
+    }
+
+    private func examine(_ row: CredentialRow, _ client: HTTP2Client, _ tokens: ProviderTokens) async -> Finding {
+        do {
+            let credential = try row.open(with: masterKey)
+            switch await tokens.bearer(for: credential) {
+            case .unavailable(let why):
+                // Whatever the token endpoint says to a well formed request about the account is its verdict.
+                let isAnswer = why.reason != "provider_token_unavailable"
+                return Finding(
+                    credential: row.version.id,
+                    verdict: isAnswer ? .refused : .undecided,
+                    reason: why.reason,
+                    advice: credential.settingsHint
+                )
+            case .bearer(let bearer):
+                return try await ask(credential, bearer, client)
+            }
+        } catch {
+            return Finding(credential: row.version.id, verdict: .undecided, reason: "\(error)", advice: "")
+        }
+    }
+
+    private func ask(
+        _ credential: ProviderCredential,
+        _ bearer: Bearer,
+        _ client: HTTP2Client
+    ) async throws -> Finding {
+        var configuration = PoolConfiguration(
+            host: credential.endpoint.host,
+            port: credential.endpoint.port,
+            tls: tls
+        )
+        configuration.maximumConnections = 1
+        configuration.connectPatience = .seconds(10)
+        let pool = client.makePool(configuration)
+        try client.setField("authorization", value: bearer.value, of: pool)
+        let response = try await client.send(Self.request(for: credential), to: pool)
+        let verdict =
+            switch credential.account {
+            case .apns: APNsResponse.interpret(status: response.status, body: response.body.span)
+            case .fcm: FCMResponse.interpret(status: response.status, body: response.body.span)
+            }
+        return Self.finding(verdict, of: credential)
+    }
+
+    /// A message that would be shown nowhere even if a device had the token.
+    private static func request(for credential: ProviderCredential) throws(HTTP2Error) -> RequestBatch {
+        var builder = RequestBatchBuilder(timeLimit: timeLimit, reserving: 1, bytesEach: 512)
+        switch credential.account {
+        case .apns(_, _, let topic, _):
+            for (name, value) in [
+                ("apns-topic", topic), ("apns-push-type", "background"), ("apns-priority", "5"),
+                ("apns-expiration", "0"),
+            ] {
+                try builder.addField(name, value: value)
+            }
+            let body = builder.makeBody(.bytes(builder.store(#"{"aps":{"content-available":1}}"#)))
+            try builder.add(path: builder.store("/3/device/\(apnsToken)"), body: body)
+        case .fcm(let projectID, _, _, _, _):
+            try builder.addField("content-type", value: "application/json")
+            let text = #"{"validate_only":true,"message":{"token":"peal-credential-verify","data":{"peal":"verify"}}}"#
+            let body = builder.makeBody(.bytes(builder.store(text)))
+            try builder.add(path: builder.store("/v1/projects/\(projectID)/messages:send"), body: body)
+        }
+        return builder.finish()
+    }
+
+    /// A complaint about the message or its token means that the credential was taken.
+    private static func finding(_ verdict: PushCore.Verdict, of credential: ProviderCredential) -> Finding {
+        let word =
+            switch verdict.outcome {
+            case .accepted: "accepted"
+            case .rejected(let reason), .throttled(let reason, _): reason.text
+            case .unanswered(let cause): cause.rawValue
+            }
+        switch verdict.disposition {
+        case .settle, .deadToken, .payloadFault:
+            return Finding(credential: credential.id, verdict: .accepted, reason: word, advice: "")
+        case .credentialRefused, .refreshCredential:
+            return Finding(
+                credential: credential.id,
+                verdict: .refused,
+                reason: word,
+                advice: credential.settingsHint
+            )
+        case .retry, .retryNow, .doubtful:
+            return Finding(credential: credential.id, verdict: .undecided, reason: word, advice: "try again later")
+        }
+    }
+}
