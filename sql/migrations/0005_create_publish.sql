@@ -139,6 +139,8 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 -- Its statement is large: planned anew for each call, the plan costs four times the work.
 SET plan_cache_mode = force_generic_plan
+-- A plan that was made while a table was small must not scan it when it has grown.
+SET enable_seqscan = off
 AS $$
 DECLARE
     picked uuid[];

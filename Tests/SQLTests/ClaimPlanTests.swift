@@ -1,0 +1,140 @@
+import Postgres
+import PushCore
+import SQLText
+import TestSupport
+import Testing
+
+/// That the hot statements stay on their indexes, however many rows there are.
+@Suite struct ClaimPlanTests {
+    /// The plan of a statement as text, with what each node read. The statement runs and is rolled back.
+    private func plan(_ fixture: SendFixture, _ text: String) async throws -> String {
+        try await fixture.connection.execute("BEGIN")
+        let rows = try await fixture.query("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, SUMMARY OFF) \(text)")
+        var lines = ""
+        for row in rows.indices { lines += try rows.text(row, 0) + "\n" }
+        try await fixture.connection.execute("ROLLBACK")
+        return lines
+    }
+
+    /// The claim as Delivery sends it, with its parameters written in: slot 0, 30 s, 4 batches, the given floor, every app.
+    private func claim(floor: Int64) -> String {
+        SQLText.deliveryClaimBatches[.campaign].text
+            .replacing("$1::", with: "0::").replacing("$2::", with: "30000::").replacing("$3::", with: "4::")
+            .replacing("$4::", with: "\(floor)::").replacing("$5::", with: "'{}'::")
+    }
+
+    /// Adds ready batches of a hundred apps.
+    private func addBatches(_ fixture: SendFixture, _ count: Int64) async throws {
+        try await fixture.query(
+            """
+            INSERT INTO peal.batch (slot, lane, vt, app_id, job_id, route, page_no, page_offset, size, expires_at, done)
+            SELECT 0, 3, n, n % 100, gen_random_uuid(), 1, 0, 0, 1000, 'infinity', decode(repeat('00', 125), 'hex')
+            FROM generate_series(1, $1) AS n
+            """,
+            [.int64(count)]
+        )
+        // A table that was never analysed counts as ten pages; one that was analysed while empty would be scanned.
+        if count > 0 { try await fixture.query("ANALYZE peal.batch_campaign") }
+    }
+
+    /// The largest number of rows that a scan of the plan returned.
+    private func expectIndexes(_ plan: String, _ count: Int64, sourceLocation: SourceLocation = #_sourceLocation) {
+        #expect(plan.contains("batch_campaign_order"), "\(count) rows: \(plan)", sourceLocation: sourceLocation)
+        #expect(plan.contains("batch_campaign_key"), "\(count) rows: \(plan)", sourceLocation: sourceLocation)
+        #expect(!plan.contains("Seq Scan"), "\(count) rows: \(plan)", sourceLocation: sourceLocation)
+    }
+
+    @Test func `the claim stays on its two indexes with no row, a thousand and a hundred thousand`() async throws {
+        try await withSendFixture { (fixture) async throws in
+            var total: Int64 = 0
+            for count: Int64 in [0, 1_000, 99_000] {
+                try await addBatches(fixture, count)
+                total += count
+                expectIndexes(try await plan(fixture, claim(floor: 0)), total)
+            }
+        }
+    }
+
+    @Test func `a floor steps over what is leased and what old snapshots keep alive`() async throws {
+        try await withSendFixture { (fixture) async throws in
+            try await addBatches(fixture, 20_000)
+            let reader = try await fixture.database.connect()
+            try await reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM peal.batch")
+            try await fixture.query("DELETE FROM peal.batch WHERE vt <= 18000")
+            try await fixture.query("UPDATE peal.batch SET lease_until = now() + interval '1 minute' WHERE vt <= 19000")
+            let withFloor = try await plan(fixture, claim(floor: 19_001))
+            expectIndexes(withFloor, 20_000)
+            #expect(!withFloor.contains("Rows Removed by Filter"), "\(withFloor)")
+            let withoutFloor = try await plan(fixture, claim(floor: 0))
+            #expect(withoutFloor.contains("Rows Removed by Filter: 1000"), "\(withoutFloor)")
+            try await reader.execute("COMMIT")
+            await reader.close()
+        }
+    }
+
+    @Test func `an update of a lease stays on its page`() async throws {
+        try await withSendFixture { (fixture) async throws in
+            try await addBatches(fixture, 1_000)
+            for step in 0..<300 {
+                try await fixture.query(
+                    """
+                    UPDATE peal.batch_campaign SET lease_until = now() + interval '1 second', lease_no = lease_no + 1
+                    WHERE slot = 0 AND id BETWEEN $1 AND $1 + 4
+                    """,
+                    [.int64(Int64(step * 7 % 990 + 1))]
+                )
+            }
+            try await fixture.query("SELECT pg_stat_force_next_flush()")
+            let share = try await fixture.number(
+                """
+                SELECT 100 * n_tup_hot_upd / n_tup_upd FROM pg_stat_user_tables WHERE relname = 'batch_campaign'
+                """
+            )
+            #expect(share >= 90)
+        }
+    }
+
+    @Test func `small jobs find their devices by index among many, with the plan that is kept`() async throws {
+        try await withSendFixture(devices: 50_000) { (fixture) async throws in
+            try await fixture.query(
+                """
+                INSERT INTO peal.job (app, audience, content)
+                SELECT 'shop', jsonb_build_object('external_ids', jsonb_build_array('user-' || n)), '{"title": "x"}'
+                FROM generate_series(1, 500) AS n
+                """
+            )
+            try await fixture.query("SELECT pg_stat_force_next_flush()")
+            let before = try await fixture.number("SELECT seq_scan FROM pg_stat_user_tables WHERE relname = 'device'")
+            for _ in 0..<10 { try await fixture.query("SELECT peal.fan_out_small('transactional', 50, NULL)") }
+            try await fixture.query("SELECT pg_stat_force_next_flush()")
+            let after = try await fixture.number("SELECT seq_scan FROM pg_stat_user_tables WHERE relname = 'device'")
+            #expect(after == before)
+            #expect(try await fixture.number("SELECT count(*) FROM peal.batch") == 500)
+        }
+    }
+
+    @Test func `a narrow rule is not resolved by walking the key`() async throws {
+        try await withSendFixture(devices: 50_000) { (fixture) async throws in
+            try await fixture.query("UPDATE peal.device SET tags = '{\"rare\": 1}' WHERE id % 2500 = 0")
+            try await fixture.query("ANALYZE peal.device")
+            let condition = try #require(
+                try await fixture.text(
+                    "SELECT peal.reachable_condition(a.id, '{\"filter\": {\"tag.rare\": 1}}') FROM peal.app AS a WHERE slug = 'shop'"
+                )
+            )
+            #expect(
+                try await fixture.text(
+                    "SELECT peal.is_narrow(a.id, $1) FROM peal.app AS a WHERE slug = 'shop'",
+                    [.text(condition)]
+                )
+                    == "true"
+            )
+            let plan = try await plan(
+                fixture,
+                "SELECT n.id FROM (SELECT d.id, d.route FROM peal.device AS d WHERE \(condition) OFFSET 0) AS n ORDER BY n.id"
+            )
+            #expect(plan.contains("device_tags"), "\(plan)")
+            #expect(!plan.contains("device_pkey"), "\(plan)")
+        }
+    }
+}
