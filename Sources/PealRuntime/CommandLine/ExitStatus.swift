@@ -8,7 +8,7 @@ package enum ExitStatus: Int32, Sendable {
     case usage = 2
     /// No database: not configured, not reachable, or lost on the way.
     case databaseUnreachable = 3
-    /// The input was refused, by a check of ours or by the server: nothing was changed.
+    /// The input was refused, by a check of ours or by the server. An import stores the rows that were not.
     case refused = 4
     /// The provider, or the worker that a command waited for, did not do what was asked.
     case notDelivered = 5

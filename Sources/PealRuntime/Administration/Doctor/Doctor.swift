@@ -220,7 +220,7 @@ extension Doctor {
             "accounting",
             .problem,
             "the count of \(wrong.count) jobs does not add up, the first is \(first)",
-            advice: "SELECT * FROM peal.check_accounting(); please report it"
+            advice: "peal.check_accounting() lists them; please report it"
         )
     }
 
