@@ -249,7 +249,7 @@ struct ManualFanout {
                 "INSERT INTO peal.segment SELECT id, 'izmir', '{\"tag.city\": \"izmir\"}' FROM peal.app WHERE slug = 'shop'"
             )
             let job = try await fixture.insertJob(
-                audience: #"{"all": true, "channels": ["ios"], "excluded_segments": ["izmir"]}"#
+                audience: #"{"all": true, "channels": ["ios", "ios"], "excluded_segments": ["izmir"]}"#
             )
             let fanout = ManualFanout(fixture.connection)
             try await fanout.claim()

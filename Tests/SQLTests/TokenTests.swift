@@ -178,4 +178,27 @@ import Testing
             #expect(try await deviceCount(connection, where: "external_id IS NULL") == 1)
         }
     }
+
+    @Test func `ids too long for an index are refused by name`() async throws {
+        try await withApps { _, connection in
+            let id = String(repeating: "x", count: 1_025)
+            for key in ["external_id", "installation_id"] {
+                let message = try await refusal {
+                    try await register(connection, #"{"channel":"android","token":"a","\#(key)":"\#(id)"}"#)
+                }
+                #expect(message == "device.\(key) is longer than 1024 bytes")
+            }
+        }
+    }
+
+    @Test func `an installation that goes over to android loses its VoIP token`() async throws {
+        try await withApps { _, connection in
+            let ios = #"{"channel":"ios","token":"aa","voip_token":"bb","installation_id":"i"}"#
+            let device = try await register(connection, ios)
+            #expect(
+                try await register(connection, #"{"channel":"android","token":"a","installation_id":"i"}"#) == device
+            )
+            #expect(try await deviceCount(connection, where: "voip_token IS NULL AND channel = 'android'") == 1)
+        }
+    }
 }

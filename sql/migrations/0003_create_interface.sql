@@ -75,6 +75,11 @@ BEGIN
         PERFORM peal.refuse(format('%s is empty', path), 'To address every device use {"all": true}.');
     ELSIF depth > 8 THEN
         PERFORM peal.refuse(format('%s is nested more than 8 deep', path));
+    ELSIF depth = 0 AND octet_length(filter::text) > 65536 THEN
+        -- A larger one takes seconds to plan, in which its app would hold up the others.
+        PERFORM peal.refuse(
+            format('%s is %s bytes, the limit is 65536', path, octet_length(filter::text)), 'Use a tag or a segment.'
+        );
     END IF;
     FOR entry IN SELECT key, value FROM jsonb_each(filter) LOOP
         IF entry.key IN ('any', 'all') THEN
@@ -189,7 +194,7 @@ BEGIN
     IF is_time THEN
         BEGIN
             literal := format('%L::timestamptz', (wanted #>> '{}')::timestamptz);
-        EXCEPTION WHEN invalid_datetime_format OR datetime_field_overflow THEN
+        EXCEPTION WHEN invalid_datetime_format OR datetime_field_overflow OR invalid_parameter_value THEN
             PERFORM peal.refuse(format('%s is not a time', path), 'Write it like 2026-03-02T10:00:00Z.');
         END;
     ELSE
@@ -680,6 +685,13 @@ BEGIN
     ORDER BY key LIMIT 1;
     IF wrong IS NOT NULL THEN
         PERFORM peal.refuse(format('device.%s must be text that is not empty', wrong));
+    END IF;
+    -- Ids are in indexes, whose entries have an end.
+    SELECT key INTO wrong FROM jsonb_each_text(device)
+    WHERE key IN ('external_id', 'installation_id') AND octet_length(value) > 1024
+    ORDER BY key LIMIT 1;
+    IF wrong IS NOT NULL THEN
+        PERFORM peal.refuse(format('device.%s is longer than 1024 bytes', wrong));
     ELSIF coalesce(device ->> 'channel', '') NOT IN ('ios', 'android') THEN
         PERFORM peal.refuse(format('device.channel must be ios or android, found "%s"', device ->> 'channel'));
     ELSIF coalesce(device ->> 'environment', 'production') NOT IN ('production', 'sandbox') THEN
@@ -737,7 +749,9 @@ BEGIN
         channel = device ->> 'channel',
         environment = coalesce(device ->> 'environment', d.environment),
         token = CASE WHEN device ? 'token' THEN new.token ELSE d.token END,
-        voip_token = CASE WHEN device ? 'voip_token' THEN new.voip_token ELSE d.voip_token END,
+        -- An installation that went over to android has none.
+        voip_token = CASE WHEN device ? 'voip_token' OR device ->> 'channel' <> 'ios' THEN new.voip_token
+            ELSE d.voip_token END,
         installation_id = CASE WHEN device ? 'installation_id' THEN device ->> 'installation_id'
             ELSE d.installation_id END,
         external_id = CASE WHEN device ? 'external_id' THEN device ->> 'external_id' ELSE d.external_id END,
@@ -748,7 +762,8 @@ BEGIN
         os_version = CASE WHEN device ? 'os_version' THEN device ->> 'os_version' ELSE d.os_version END,
         model = CASE WHEN device ? 'model' THEN device ->> 'model' ELSE d.model END,
         registered_at = CASE WHEN new.token IS NOT NULL THEN now() ELSE d.registered_at END,
-        voip_registered_at = CASE WHEN new.voip_token IS NOT NULL THEN now() ELSE d.voip_registered_at END,
+        voip_registered_at = CASE WHEN new.voip_token IS NOT NULL THEN now()
+            WHEN device ->> 'channel' = 'ios' THEN d.voip_registered_at END,
         disabled_at = CASE WHEN new.token IS NULL THEN d.disabled_at END,
         disabled_reason = CASE WHEN new.token IS NULL THEN d.disabled_reason END,
         updated_at = now()

@@ -120,7 +120,7 @@ BEGIN
         RETURN NULL;
     END IF;
     condition := format('d.app_id = %s AND d.disabled_at IS NULL AND d.token IS NOT NULL', of_app);
-    IF audience -> 'channels' <> '["ios", "android"]' AND jsonb_array_length(audience -> 'channels') = 1 THEN
+    IF audience ? 'channels' AND NOT audience -> 'channels' ?& ARRAY['ios', 'android'] THEN
         condition := condition || format(' AND d.channel = %L', audience #>> '{channels,0}');
     END IF;
     IF rule <> 'true' THEN
