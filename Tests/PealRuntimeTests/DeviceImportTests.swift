@@ -167,6 +167,21 @@ import Testing
         }
     }
 
+    @Test func `an installation that goes over to another channel goes over whole`() async throws {
+        try await withDatabase { database in
+            let connection = try await database.connect()
+            let app = try await Apps(connection).create(slug: "shop", name: nil)
+            let ios = "channel,token,voip_token,installation_id\nios,\(token(1)),\(token(2)),i\n"
+            _ = try await importCSV(ios, into: app, connection)
+            _ = try await importCSV("channel,token,installation_id\nandroid,a,i\n", into: app, connection)
+            let stored = try await rows(
+                "SELECT concat_ws('|', channel, route, token, coalesce(voip_token, 'none')) FROM peal.device",
+                connection
+            )
+            #expect(stored == ["android|3|a|none"])
+        }
+    }
+
     @Test func `the same token in two apps is two devices`() async throws {
         try await withDatabase { database in
             let connection = try await database.connect()

@@ -2,9 +2,11 @@
 -- Parameters: $1 app id integer, $2 columns of the file text[], $3 names of its tag columns text[].
 -- Rows affected: devices updated. Index: device_pkey.
 UPDATE peal.device AS d SET
+    channel = r.channel,
     environment = coalesce(r.environment, d.environment),
     token = r.token,
-    voip_token = CASE WHEN 'voip_token' = ANY ($2::text[]) THEN r.voip_token ELSE d.voip_token END,
+    voip_token = CASE WHEN 'voip_token' = ANY ($2::text[]) OR r.channel <> 'ios' THEN r.voip_token
+        ELSE d.voip_token END,
     installation_id = CASE WHEN 'installation_id' = ANY ($2) THEN r.installation_id ELSE d.installation_id END,
     external_id = CASE WHEN 'external_id' = ANY ($2) THEN r.external_id ELSE d.external_id END,
     tags = CASE WHEN 'tags' = ANY ($2) THEN coalesce(r.tags, '{}')
@@ -15,7 +17,8 @@ UPDATE peal.device AS d SET
     os_version = CASE WHEN 'os_version' = ANY ($2) THEN r.os_version ELSE d.os_version END,
     model = CASE WHEN 'model' = ANY ($2) THEN r.model ELSE d.model END,
     registered_at = now(),
-    voip_registered_at = CASE WHEN r.voip_token IS NOT NULL THEN now() ELSE d.voip_registered_at END,
+    voip_registered_at = CASE WHEN r.voip_token IS NOT NULL THEN now()
+        WHEN r.channel = 'ios' THEN d.voip_registered_at END,
     disabled_at = NULL,
     disabled_reason = NULL,
     updated_at = now()
