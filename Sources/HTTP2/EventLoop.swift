@@ -125,6 +125,8 @@ final class EventLoop {
     private func obey(_ command: LoopCommand) {
         switch command {
         case .makePool(let id, let configuration):
+            // A pool that nobody closes would keep a loop that stops from ending.
+            guard !isStopping else { return }
             let pool = Pool(id: id, configuration: configuration, loop: self)
             pools[id] = pool
             pool.isDirty = true

@@ -113,6 +113,8 @@ actor ProviderTokens {
             return .bearer(bearer)
         } catch {
             let refusal = error as? GoogleToken.Refusal
+            // What the provider refused serves no longer, even if its time is not over.
+            if let refused, record.bearer?.issuedAt == refused.issuedAt { record.bearer = nil }
             record.failures += 1
             record.lastReason = refusal?.reason ?? "provider_token_unavailable"
             record.lastIsRefusal = refusal?.isFinal ?? false

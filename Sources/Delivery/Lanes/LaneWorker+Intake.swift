@@ -166,6 +166,8 @@ extension LaneWorker {
         guard batch.lifecycle.isSending else { return }
         if row.isPoisoned { return try await splitPoisoned(batch) }
         guard let job = jobs[row.job] else { return settleRest(batch, .rejected, reason: "job_missing") }
+        // First of all: whatever becomes of the rest, these may have been sent.
+        if row.sendingTo > 0, job.doubt == .unknown { settleDoubtful(batch) }
         guard row.expiresAt > WallClock.now() + clockOffset else { return settleRest(batch, .expired, reason: "") }
         switch job.control {
         case .cancelled: return withdraw(batch, .cancelled)
@@ -177,7 +179,6 @@ extension LaneWorker {
         }
         guard case .success = job.content else { return settleRest(batch, .rejected, reason: "invalid_content") }
         guard let route = row.route else { return settleRest(batch, .rejected, reason: "unsupported_route") }
-        if row.sendingTo > 0, job.doubt == .unknown { settleDoubtful(batch) }
         switch try await store.credential(of: row.app, for: route) {
         case .usable(let credential): send(batch, with: credential)
         case .missing: settleRest(batch, .rejected, reason: "no_credential")

@@ -238,6 +238,8 @@ extension LaneWorker {
     private func stopIfDone() async -> Bool {
         guard let stopBy else { return false }
         for batch in Array(batches.values) where batch.lifecycle.withdrawal != .released {
+            // That we stop is no sign of poison in the batch.
+            batch.hasProgress = true
             withdraw(batch, .released)
         }
         let now = ContinuousClock.now
