@@ -85,7 +85,7 @@ let package = Package(
 
         target(
             "TestSupport",
-            ["PushCore", "Telemetry", "Postgres", "SQLText", "PealRuntime", "ProviderSimulator"],
+            ["PushCore", "Telemetry", "OpenSSL", "Postgres", "SQLText", "PealRuntime", "ProviderSimulator"],
             path: "Tests/TestSupport"
         ),
         tests("PushCoreTests", ["PushCore"]),
@@ -102,6 +102,6 @@ let package = Package(
             "PealRuntimeTests",
             ["PushCore", "Telemetry", "SQLText", "OpenSSL", "Postgres", "PealRuntime", "ProviderSimulator"]
         ),
-        tests("IntegrationTests", ["PushCore", "Postgres", "PealRuntime", "ProviderSimulator"]),
+        tests("IntegrationTests", ["PushCore", "Telemetry", "Postgres", "PealRuntime", "ProviderSimulator"]),
     ]
 )

@@ -12,6 +12,18 @@ package struct SendFixture: Sendable {
         self.connection = connection
     }
 
+    func addApps() async throws {
+        try await query("INSERT INTO peal.app (slug) VALUES ('shop'), ('talk')")
+    }
+
+    /// Cuts every connection to this database but the test's own.
+    package func terminateOthers() async throws {
+        try await query(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                + "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+    }
+
     /// Runs a statement of the test's own.
     @discardableResult
     package func query(_ text: String, _ parameters: PostgresParameters = .none) async throws -> PostgresRows {
@@ -96,7 +108,7 @@ package struct SendFixture: Sendable {
 package func withSendFixture(devices: Int = 0, _ body: (SendFixture) async throws -> Void) async throws {
     try await withDatabase { database in
         let fixture = SendFixture(database: database, connection: try await database.connect())
-        try await fixture.query("INSERT INTO peal.app (slug) VALUES ('shop'), ('talk')")
+        try await fixture.addApps()
         if devices > 0 { try await fixture.addDevices(devices) }
         try await body(fixture)
     }

@@ -45,6 +45,8 @@ struct DeadTokenBreaker<Candidate: Sendable>: Sendable {
 
     /// An answer that says that a token is dead, where a wrong setting would say the same.
     mutating func suspect(_ candidate: Candidate, now: ContinuousClock.Instant) {
+        // What was still on its way when the channel was held would be judged as a few among none.
+        guard !isHeld(at: now) else { return }
         answers += 1
         if firstAt == nil { firstAt = now }
         candidates.append(candidate)

@@ -1,0 +1,86 @@
+import Glibc
+import Postgres
+import PealRuntime
+import ProviderSimulator
+import PushCore
+import TestSupport
+import Testing
+
+/// The `peal` command as a process.
+@Suite struct CommandTests {
+    @Test(.timeLimit(.minutes(1)))
+    func `a wrong master key is named, by the command and by the worker, and no device is touched`() async throws {
+        try await withPipeline { pipeline in
+            try await pipeline.addDevices(20)
+            var environment = pipeline.environment()
+            environment["PEAL_MASTER_KEY"] = "not a key"
+            let malformed = try await runPeal(["worker"], environment: environment)
+            #expect(malformed.status == 4)
+            #expect(malformed.output.contains("PEAL_MASTER_KEY"), "\(malformed.output)")
+            environment["PEAL_MASTER_KEY"] = nil
+            let missing = try await runPeal(["worker"], environment: environment)
+            #expect(missing.status == 4)
+            #expect(missing.output.contains("no master key is configured"), "\(missing.output)")
+
+            environment["PEAL_MASTER_KEY"] = String(repeating: "77", count: 32)
+            let job = try await pipeline.send { $0.ttlSeconds = 3 }
+            try await withPeal(["worker"], environment: environment) { worker in
+                try await worker.waitForOutput("master key")
+                try await pipeline.waitUntilCompleted(job)
+                #expect(await worker.exitStatus() == nil, "a worker outlives a credential that it cannot open")
+            }
+            #expect(pipeline.simulator.ledger.totals.requests == 0)
+            #expect(try await pipeline.fixture.number("SELECT count(disabled_at) FROM peal.device") == 0)
+            try await pipeline.expectExactCounts(job)
+        }
+    }
+
+    @Test(.timeLimit(.minutes(1)), arguments: [["worker"], ["app", "list"], ["migrate"], ["job", "list"]])
+    func `a database that is down ends a command with status 3 and says what to check`(words: [String]) async throws {
+        let environment = [
+            "PEAL_DATABASE_URL": "postgresql://postgres@/peal?host=/nonexistent",
+            "PEAL_MASTER_KEY": Pipeline.masterKeyText,
+        ]
+        let result = try await runPeal(words, environment: environment)
+        #expect(result.status == 3)
+        #expect(result.output.contains("check PEAL_DATABASE_URL"), "\(result.output)")
+        let unset = try await runPeal(words, environment: [:])
+        #expect(unset.status == 3)
+        #expect(unset.output.contains("PEAL_DATABASE_URL is not set"), "\(unset.output)")
+    }
+
+    @Test(.timeLimit(.minutes(1)))
+    func `a database without the schema is told apart from one that is down`() async throws {
+        try await withEmptyDatabase { database in
+            let environment = [
+                "PEAL_DATABASE_URL": database.connectionString, "PEAL_MASTER_KEY": Pipeline.masterKeyText,
+            ]
+            let result = try await runPeal(["worker"], environment: environment)
+            #expect(result.status == 1)
+            #expect(result.output.contains("peal migrate"), "\(result.output)")
+            #expect(try await runPeal(["migrate"], environment: environment).status == 0)
+            #expect(try await runPeal(["app", "list"], environment: environment).status == 0)
+        }
+    }
+
+    @Test(.timeLimit(.minutes(2)))
+    func `peal up makes a database, serves it, and leaves nothing running`() async throws {
+        try await withScratchDirectory { directory in
+            for attempt in 1...2 {
+                try await withPeal(["up", "--data", "data"], environment: [:], in: directory) { up in
+                    try await up.waitForOutput("peal: up;", upTo: .seconds(60))
+                    let slug = "app\(attempt)"
+                    let created = try await runPealShell(". \(directory)/data/env; peal app create \(slug)")
+                    #expect(created.status == 0, "\(created.output)")
+                    let listed = try await runPealShell(". \(directory)/data/env; peal app list")
+                    #expect(listed.output.contains(slug), "\(listed.output)")
+                    await up.signal(SIGTERM)
+                    try await up.expectExit(0, upTo: .seconds(40))
+                    #expect(up.output.contains("peal: stopped"))
+                }
+                let left = try await runPealShell("pgrep -f -- '[-]D \(directory)/data'")
+                #expect(left.status == 1, "left running: \(left.output)")
+            }
+        }
+    }
+}

@@ -1,0 +1,122 @@
+import Glibc
+import Postgres
+import PealRuntime
+import ProviderSimulator
+import PushCore
+import TestSupport
+import Testing
+
+extension CampaignTests {
+    /// Workers that are killed or frozen in the middle of a campaign.
+    @Suite struct CrashTests {
+        /// Few streams, so that what is in flight is little: four connections to each provider.
+        private static var options: SimulatorOptions {
+            var options = SimulatorOptions()
+            options.latencyMilliseconds = 20
+            options.apns.streamsAfterAcceptance = 50
+            options.fcm.maximumConcurrentStreams = 50
+            return options
+        }
+        private static let streamsInFlight = 2 * 4 * 50
+        /// A campaign's flush takes what was settled within a quarter of a second, 5,000 results at most.
+        private static let oneFlush = 5_000
+
+        @Test(.timeLimit(.minutes(3)), arguments: ["resend", "unknown"])
+        func `promise 3: after kill -9 each recipient has one outcome, and the doubt is bounded`(
+            onDoubt: String
+        ) async throws {
+            try await withPipeline(Self.options) { pipeline in
+                try await pipeline.addDevices(20_000)
+                let job = try await pipeline.send { $0.onDoubt = onDoubt }
+                try await withPeal(["worker"], environment: pipeline.environment()) { worker in
+                    #expect(
+                        await pipeline.simulator.ledger.waitUntilAccepted(6_000, upTo: .seconds(90)),
+                        "\(worker.output)"
+                    )
+                    await worker.signal(SIGKILL)
+                    try await worker.expectExit(128 + SIGKILL)
+                }
+                try await pipeline.fixture.expectAccounts()
+                try await pipeline.endLeases()
+                try await withPeal(["worker"], environment: pipeline.environment()) { _ in
+                    try await pipeline.waitUntilCompleted(job, upTo: .seconds(120))
+                }
+                try await pipeline.expectExactCounts(job)
+                let status = try await pipeline.status(job)
+                #expect(status.audience == 20_000)
+                #expect(status.count("accepted") + status.count("unknown") == 20_000, "\(status.summary)")
+                if onDoubt == "unknown" {
+                    #expect(pipeline.tokensSeenTwice == 0)
+                    #expect(status.count("unknown") <= Self.streamsInFlight + Self.oneFlush)
+                } else {
+                    #expect(pipeline.tokensSeenTwice <= Self.streamsInFlight + Self.oneFlush)
+                    #expect(status.count("accepted") == 20_000)
+                    #expect(pipeline.simulator.ledger.acceptedCountsByToken().count == 20_000, "tokens reached")
+                }
+            }
+        }
+
+        @Test(.timeLimit(.minutes(3)))
+        func `promise 4: a worker that wakes up after its lease changes nothing`() async throws {
+            try await withPipeline(Self.options) { pipeline in
+                try await pipeline.addDevices(6_000)
+                let job = try await pipeline.send()
+                try await withPeal(["worker"], environment: pipeline.environment()) { stale in
+                    #expect(
+                        await pipeline.simulator.ledger.waitUntilAccepted(1_000, upTo: .seconds(90)),
+                        "\(stale.output)"
+                    )
+                    await stale.signal(SIGSTOP)
+                    try await pipeline.endLeases()
+                    try await withPeal(["worker"], environment: pipeline.environment()) { _ in
+                        try await pipeline.waitUntilCompleted(job, upTo: .seconds(90))
+                    }
+                    let before = try await results(pipeline, job)
+                    await stale.signal(SIGCONT)
+                    try await stale.waitForOutput("The lease of a batch was lost")
+                    await stale.signal(SIGTERM)
+                    try await stale.expectExit(0)
+                    #expect(try await results(pipeline, job) == before)
+                }
+                let status = try await pipeline.status(job)
+                #expect(status.count("accepted") == 6_000, "\(status.summary)")
+                try await pipeline.expectExactCounts(job)
+            }
+        }
+
+        /// Every result row of a job and where it stands, as one value.
+        private func results(_ pipeline: Pipeline, _ job: JobID) async throws -> String? {
+            try await pipeline.fixture.text(
+                "SELECT md5(string_agg(r.tableoid::text || r.ctid::text || r::text, ',' ORDER BY r.device_id, r.ctid)) "
+                    + "FROM peal.result AS r WHERE r.job_id = $1",
+                [.job(job)]
+            )
+        }
+
+        @Test(.timeLimit(.minutes(3)))
+        func `two worker processes share a campaign and reach each token once`() async throws {
+            try await withPipeline(Self.options) { pipeline in
+                try await pipeline.addDevices(12_000)
+                let job = try await pipeline.send()
+                try await withPeal(["worker"], environment: pipeline.environment(logLevel: "debug")) { _ in
+                    try await withPeal(["worker"], environment: pipeline.environment(logLevel: "debug")) { _ in
+                        try await wait(for: "both workers to hold batches", upTo: .seconds(60)) {
+                            try await pipeline.fixture.number(
+                                "SELECT count(DISTINCT client) FROM (SELECT lease_token::text AS client FROM peal.batch "
+                                    + "WHERE lease_until > now()) AS held"
+                            ) > 1
+                        }
+                        try await pipeline.waitUntilCompleted(job, upTo: .seconds(90))
+                    }
+                }
+                #expect(pipeline.simulator.ledger.acceptedHistogram() == [1: 12_000])
+                #expect(pipeline.tokensSeenTwice == 0)
+                try await pipeline.expectExactCounts(job)
+                let processes = Set(
+                    pipeline.simulator.ledger.requests(role: .apnsProduction).map(\.connection)
+                ).count
+                #expect(processes > 1)
+            }
+        }
+    }
+}
