@@ -2,6 +2,8 @@ package import PushCore
 
 // The statements behind the `peal` command: sql/queries/admin_*.sql. Parameters and rows stand in each file.
 extension SQLText {
+    /// Says when the first and the last result of a job were recorded.
+    package static let adminBoundResults = statement("admin_bound_results", PackageResources.admin_bound_results_sql)
     /// Cancels a job.
     package static let adminCancelJob = statement("admin_cancel_job", PackageResources.admin_cancel_job_sql)
     /// Lists the jobs whose count does not add up.

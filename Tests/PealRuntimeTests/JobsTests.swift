@@ -117,12 +117,13 @@ import Testing
             _ = try await makeShop(connection)
             let job = try await Jobs(connection)
                 .send(SendRequest(app: "shop", audience: #"{"all":true}"#, content: #"{"title":"Hello"}"#))
-            // Unknown ids share device 0 and their time: only their text tells them apart.
+            // Unknown ids share device 0 and their time: only their text tells them apart. Some came hours apart.
             try await run(
                 """
-                INSERT INTO peal.result (job_id, device_id, route, outcome, attempt, reason, external_id)
+                INSERT INTO peal.result (job_id, device_id, route, outcome, attempt, reason, external_id, recorded_at)
                 SELECT '\(job.id)', CASE WHEN n % 3 = 0 THEN 0 ELSE n END, 1, CASE WHEN n % 3 = 0 THEN 3 ELSE 1 END, 1,
-                    CASE WHEN n % 3 = 0 THEN 'unknown_external_id' END, CASE WHEN n % 3 = 0 THEN 'user-' || n END
+                    CASE WHEN n % 3 = 0 THEN 'unknown_external_id' END, CASE WHEN n % 3 = 0 THEN 'user-' || n END,
+                    now() - CASE WHEN n <= 30 THEN interval '3 hours' ELSE n / 10 * interval '1 ms' END
                 FROM generate_series(1, 100) AS n
                 """,
                 connection

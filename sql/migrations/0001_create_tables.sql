@@ -398,9 +398,10 @@ BEGIN
                 child, parent, day::text || ' 00:00:00+00', (day + 1)::text || ' 00:00:00+00'
             );
             IF parent = 'result' THEN
-                -- Job ids grow with time, so a summary of each block range finds a job's rows at next to no cost.
+                -- Job ids grow with time, so a summary of each block range finds a job's rows, or those of a moment,
+                -- at next to no cost.
                 EXECUTE format(
-                    'CREATE INDEX %I ON peal.%I USING brin (job_id) WITH (pages_per_range = 32, autosummarize = on)',
+                    'CREATE INDEX %I ON peal.%I USING brin (job_id, recorded_at) WITH (pages_per_range = 32, autosummarize = on)',
                     child || '_job', child
                 );
             END IF;
