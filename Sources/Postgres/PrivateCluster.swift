@@ -171,20 +171,38 @@ package actor PrivateCluster {
         try FileSystem.rename(newDirectory, to: dataDirectory)
     }
 
-    /// A lock file whose process is no PostgreSQL is left over from a crash; PostgreSQL would heed its number alone.
+    /// Waits for a server whose starter was killed, and which is therefore stopping; any other one is an error.
     private func checkNoServerRuns() throws(PostgresError) {
-        let lockFile = "\(dataDirectory)/postmaster.pid"
-        guard let first = FileSystem.text(of: lockFile)?.split(separator: "\n").first, let owner = pid_t(first)
-        else { return }
-        guard FileSystem.text(of: "/proc/\(owner)/comm")?.onOneLine == "postgres" else {
-            return try FileSystem.remove(lockFile)
+        let start = ContinuousClock.now
+        // Long enough for the server to hear of the death of its starter.
+        var deadline = start + .seconds(2)
+        while let present = try runningServer() {
+            if present.isStopping { deadline = start + options.stopDeadline }
+            guard ContinuousClock.now < deadline else {
+                throw PostgresError(
+                    .cluster,
+                    activity: "start PostgreSQL in \(options.directory)",
+                    message: "a server (process \(present.process)) runs there already: "
+                        + "stop what started it, or use that server through PEAL_DATABASE_URL"
+                )
+            }
+            // Between two looks, on this thread of our own.
+            usleep(20000)
         }
-        throw PostgresError(
-            .cluster,
-            activity: "start PostgreSQL in \(options.directory)",
-            message: "a server (process \(owner)) runs there already: "
-                + "stop what started it, or use that server through PEAL_DATABASE_URL"
-        )
+    }
+
+    /// The server that the lock file names. A file whose process is no PostgreSQL is left over from a crash, and goes:
+    /// PostgreSQL would heed its number alone.
+    private func runningServer() throws(PostgresError) -> (process: pid_t, isStopping: Bool)? {
+        let lockFile = "\(dataDirectory)/postmaster.pid"
+        guard let lines = FileSystem.text(of: lockFile)?.split(separator: "\n", omittingEmptySubsequences: false),
+            let owner = lines.first.flatMap({ pid_t($0) })
+        else { return nil }
+        guard FileSystem.text(of: "/proc/\(owner)/comm")?.onOneLine == "postgres" else {
+            try FileSystem.remove(lockFile)
+            return nil
+        }
+        return (process: owner, isStopping: lines.count > 7 && lines[7].hasPrefix("stopping"))
     }
 
     private func waitUntilReady(_ child: ChildProcess) async throws(PostgresError) {
