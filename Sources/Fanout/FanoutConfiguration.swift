@@ -6,7 +6,7 @@ package struct FanoutConfiguration: Sendable {
     package var devicesPerStep: Int32 = 50_000
     /// Small urgent jobs that one transaction takes: about 20 ms at 250 (0.09 ms each, measured).
     package var smallJobsPerStep: Int32 = 250
-    /// Jobs that one process freezes and publishes in turns.
+    /// Campaigns that one process freezes and publishes in turns, and as many urgent jobs beside them.
     package var jobsInHand = 16
     /// How long a claimed job stays ours without a step.
     package var lease: Duration = .seconds(60)

@@ -15,10 +15,15 @@ struct FanoutStatements: Sendable {
     let connection: PostgresConnection
     let configuration: FanoutConfiguration
 
-    func claimJobs(_ token: LeaseToken, upTo limit: Int) async throws(PostgresError) -> [ClaimedJob] {
+    /// Claims up to so many jobs of each urgent lane, and up to so many campaigns; urgent ones come first.
+    func claimJobs(
+        _ token: LeaseToken,
+        urgent: Int,
+        campaigns: Int
+    ) async throws(PostgresError) -> [ClaimedJob] {
         let rows = try await connection.query(
             SQLText.fanoutClaimJobs,
-            [.lease(token), leaseMilliseconds, .int32(Int32(clamping: limit))]
+            [.lease(token), leaseMilliseconds, .int32(Int32(clamping: urgent)), .int32(Int32(clamping: campaigns))]
         )
         var jobs: [ClaimedJob] = []
         for row in rows.indices {

@@ -28,7 +28,8 @@ struct JobLoop<LoopClock: Clock> where LoopClock.Duration == Duration {
     var connection: KeptConnection
     /// One fencing token for all that this loop ever holds: new with each start of a process.
     private let token = LeaseToken(UUIDValue.random())
-    private var held: [Held] = []
+    private var urgent: [Held] = []
+    private var campaigns: [Held] = []
 
     init(
         _ database: PostgresConfiguration,
@@ -44,22 +45,29 @@ struct JobLoop<LoopClock: Clock> where LoopClock.Duration == Duration {
         connection = KeptConnection(database)
     }
 
-    /// Takes one step of each job in hand; true while there are any.
+    /// Takes one step of each urgent job in hand and of one campaign, the campaigns in turns; true while there are any.
+    ///
+    /// So an urgent job waits for one step of a campaign at most.
     mutating func turn() async throws(PostgresError) -> Bool {
         do throws(PostgresError) {
             let statements = FanoutStatements(connection: try await connection.get(), configuration: configuration)
             try await claim(statements)
             var ended = Ended()
-            for position in held.indices where !driver.isStopped {
-                try await step(position, statements, &ended)
+            for position in urgent.indices {
+                try await step(&urgent[position], statements, &ended)
+            }
+            if !campaigns.isEmpty {
+                try await step(&campaigns[0], statements, &ended)
+                campaigns.append(campaigns.removeFirst())
             }
             try await release(ended.rested, rest: configuration.restWhenFull, statements)
             try await release(ended.failed, rest: configuration.restAfterFailure, statements)
             // A job that was paused must not wait for our lease when it is resumed.
             try await release(ended.givenUp, rest: .zero, statements)
             let gone = ended.all
-            held.removeAll { gone.contains($0.job.id) }
-            return !held.isEmpty
+            urgent.removeAll { gone.contains($0.job.id) }
+            campaigns.removeAll { gone.contains($0.job.id) }
+            return !urgent.isEmpty || !campaigns.isEmpty
         } catch {
             // What is in hand stays in hand: each step is repeatable, and the lease token decides.
             await connection.note(error)
@@ -69,42 +77,47 @@ struct JobLoop<LoopClock: Clock> where LoopClock.Duration == Duration {
 
     /// Gives up everything in hand, so that another process goes on at once.
     mutating func letGoOfAll() async throws(PostgresError) {
-        if !held.isEmpty {
+        if !urgent.isEmpty || !campaigns.isEmpty {
             let statements = FanoutStatements(connection: try await connection.get(), configuration: configuration)
-            try await release(held.map(\.job.id), rest: .zero, statements)
-            held.removeAll()
+            try await release((urgent + campaigns).map(\.job.id), rest: .zero, statements)
+            urgent.removeAll()
+            campaigns.removeAll()
         }
         await connection.close()
     }
 
     private mutating func claim(_ statements: FanoutStatements) async throws(PostgresError) {
-        let room = configuration.jobsInHand - held.count
-        guard room > 0, !driver.isStopped else { return }
-        // A job comes again only when its lease ran out under us, which the new claim cures.
-        for job in try await statements.claimJobs(token, upTo: room)
-        where !held.contains(where: { $0.job.id == job.id }) {
+        guard !driver.isStopped else { return }
+        let claimed = try await statements.claimJobs(
+            token,
+            urgent: max(0, configuration.jobsInHand - urgent.count),
+            campaigns: max(0, configuration.jobsInHand - campaigns.count)
+        )
+        // A job in hand comes again only when its lease ran out under us, which the new claim cures.
+        let known = Set((urgent + campaigns).map(\.job.id))
+        for job in claimed where !known.contains(job.id) {
             let progress = JobProgress(isFrozen: job.isFrozen)
-            held.append(Held(job: job, progress: progress, action: progress.begin()))
+            let held = Held(job: job, progress: progress, action: progress.begin())
+            if job.lane == .campaign { campaigns.append(held) } else { urgent.append(held) }
             logger.debug("job claimed", [.jobID: .describing(job.id), .appID: .describing(job.appID)])
         }
-        held.sort { $0.job.lane.rawValue < $1.job.lane.rawValue }
     }
 
-    private mutating func step(
-        _ position: Int,
+    private func step(
+        _ held: inout Held,
         _ statements: FanoutStatements,
         _ ended: inout Ended
     ) async throws(PostgresError) {
-        let job = held[position].job
+        let job = held.job
         do throws(PostgresError) {
-            switch held[position].action {
+            switch held.action {
             case .freeze:
                 let result = try await statements.freeze(job.id, token)
-                held[position].action = held[position].progress.froze(result.state)
+                held.action = held.progress.froze(result.state)
                 logFreeze(job, result.state, added: result.added)
             case .publish:
                 let result = try await statements.publish(job.id, token)
-                held[position].action = held[position].progress.published(result.state)
+                held.action = held.progress.published(result.state)
                 if result.batches > 0 { onPublished(job.lane) }
                 logger.debug(
                     "batches published",
@@ -117,10 +130,10 @@ struct JobLoop<LoopClock: Clock> where LoopClock.Duration == Duration {
                 break
             }
         } catch {
-            try await handle(error, of: job, while: held[position].action, statements, &ended)
+            try await handle(error, of: job, while: held.action, statements, &ended)
             return
         }
-        switch held[position].action {
+        switch held.action {
         case .rest: ended.rested.append(job.id)
         case .giveUp: ended.givenUp.append(job.id)
         case .letGo: ended.letGo.append(job.id)

@@ -169,6 +169,32 @@ import Testing
         }
     }
 
+    @Test func `promise 10: an urgent audience is frozen beside campaigns that fill every hand`() async throws {
+        try await withSendFixture(devices: 5_000) { fixture in
+            let service = makeService(fixture) { configuration in
+                configuration.jobsInHand = 2
+                configuration.devicesPerStep = 20
+            }
+            try await running(service) {
+                for _ in 0..<4 { _ = try await fixture.insertJob(audience: #"{"all": true}"#) }
+                service.wake(.campaign)
+                try await eventually("the campaigns are in hand") {
+                    try await fixture.number("SELECT count(*) FROM peal.job WHERE audience_count > 0") == 2
+                }
+                let urgent = try await fixture.insertJob(
+                    audience: #"{"filter": {"tag.vip": true}}"#,
+                    lane: .transactional
+                )
+                service.wake(.transactional)
+                try await eventually("the urgent job is published") {
+                    try await fixture.number("SELECT count(*) FROM peal.batch WHERE job_id = $1", [.job(urgent)]) > 0
+                }
+                #expect(try await fixture.number("SELECT count(*) FROM peal.job WHERE frozen_at IS NULL") == 4)
+            }
+            try await fixture.expectAccounts()
+        }
+    }
+
     @Test func `missing day partitions are made by whoever meets the lack`() async throws {
         try await withSendFixture(devices: 10) { fixture in
             try await fixture.query(

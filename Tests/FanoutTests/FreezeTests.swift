@@ -18,7 +18,9 @@ struct ManualFanout {
     }
 
     @discardableResult
-    func claim() async throws -> [JobID] { try await statements.claimJobs(token, upTo: 100).map(\.id) }
+    func claim() async throws -> [JobID] {
+        try await statements.claimJobs(token, urgent: 100, campaigns: 100).map(\.id)
+    }
     func freeze(_ job: JobID) async throws -> FreezeState { try await statements.freeze(job, token).state }
     func publish(_ job: JobID) async throws -> PublishState { try await statements.publish(job, token).state }
 

@@ -157,10 +157,10 @@ import Testing
             var jobs: [JobID] = []
             for _ in 0..<3 { jobs.append(try await fixture.insertJob(audience: #"{"all": true}"#)) }
             let fanout = ManualFanout(fixture.connection)
-            let first = try await fanout.statements.claimJobs(fanout.token, upTo: 1)
+            let first = try await fanout.statements.claimJobs(fanout.token, urgent: 0, campaigns: 1)
             #expect(first.map(\.id) == [jobs[0]])
             try await fanout.statements.releaseJobs([jobs[0]], fanout.token, rest: .zero)
-            let rest = try await fanout.statements.claimJobs(fanout.token, upTo: 2)
+            let rest = try await fanout.statements.claimJobs(fanout.token, urgent: 0, campaigns: 2)
             #expect(Set(rest.map(\.id)) == [jobs[1], jobs[2]])
         }
     }
