@@ -22,6 +22,8 @@ final class BatchInHand {
     var dispatch: Dispatch?
     /// Bits of recipients whose outcome is known or who were set aside, flushed or not.
     private(set) var done: Bitmap
+    /// How many bits of the row are set, as far as flushes were committed. A crash of the server may undo the last ones.
+    var flushedCount: Int
     /// How many bits of `done` are unset.
     private(set) var remaining: Int
     /// Messages in the client.
@@ -74,7 +76,8 @@ final class BatchInHand {
         self.claimedAt = claimedAt
         self.leaseSafeUntil = leaseSafeUntil
         done = row.done
-        remaining = row.size - row.done.setCount
+        flushedCount = row.done.setCount
+        remaining = row.size - flushedCount
         permittedTo = doubt == .resend ? row.size : row.sendingTo
         wantedTo = permittedTo
     }

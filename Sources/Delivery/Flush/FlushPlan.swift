@@ -18,6 +18,8 @@ struct FlushPlan: Sendable {
         let number: Int
         let row: ClaimedBatch
         let done: Bitmap
+        /// How many bits the row must have set: those of the flush before.
+        let flushedCount: Int
         let sendingTo: Int
         let hasProgress: Bool
         let fate: Fate

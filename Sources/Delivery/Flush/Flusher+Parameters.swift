@@ -10,6 +10,7 @@ extension Flusher {
             .byteArrays(units.map(\.done.bytes)), .int32s(units.map { Int32($0.sendingTo) }),
             .int16s(units.map { $0.hasProgress ? 1 : 0 }), .int16s(units.map(\.fate.rawValue)),
             .int64(lease.wholeMillisecondsRoundedUp), .uuids(plan.jobs.map(\.value)), .bool(commitsAsynchronously),
+            .int32s(units.map { Int32($0.flushedCount) }),
         ]
     }
 

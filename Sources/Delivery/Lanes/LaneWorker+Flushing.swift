@@ -39,9 +39,11 @@ extension LaneWorker {
 
     private func noteFlushFailure(_ error: any Error) {
         flushFailures += 1
-        // An error that the server reported undid the flush; without an answer nobody knows.
+        // An error that the server reported undid the flush; without an answer, or when the server went, nobody knows.
         let postgresError = error as? PostgresError
-        if postgresError?.sqlState == nil { isPlanUncertain = pendingPlan != nil }
+        if postgresError?.sqlState == nil || postgresError?.closesConnection ?? false {
+            isPlanUncertain = pendingPlan != nil
+        }
         let backoff = Backoff(first: .milliseconds(100), longest: .seconds(3))
         flushRetryAt = .now + backoff.delay(afterFailures: flushFailures, atLeast: .milliseconds(50))
         let level: Logger.Level =
@@ -98,6 +100,7 @@ extension LaneWorker {
                     number: batch.number,
                     row: batch.row,
                     done: batch.done,
+                    flushedCount: batch.flushedCount,
                     sendingTo: batch.lifecycle.isEnding ? 0 : batch.wantedTo,
                     hasProgress: batch.hasProgress,
                     fate: !batch.lifecycle.isEnding ? .keep : isReleased ? .release : .finish,
@@ -122,6 +125,7 @@ extension LaneWorker {
 
     private func flushed(_ unit: FlushPlan.Unit, startedAt: ContinuousClock.Instant) {
         guard let batch = batches[unit.number] else { return }
+        batch.flushedCount = unit.done.setCount
         switch unit.fate {
         case .keep:
             batch.leaseSafeUntil = max(batch.leaseSafeUntil, startedAt + settings.lease * 3 / 4)
