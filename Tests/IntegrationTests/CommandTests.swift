@@ -70,16 +70,40 @@ import Testing
                 try await withPeal(["up", "--data", "data"], environment: [:], in: directory) { up in
                     try await up.waitForOutput("peal: up;", upTo: .seconds(60))
                     let slug = "app\(attempt)"
-                    let created = try await runPealShell(". \(directory)/data/env; peal app create \(slug)")
+                    let created = try await runCommand(["sh", "-c", ". \(directory)/data/env; peal app create \(slug)"])
                     #expect(created.status == 0, "\(created.output)")
-                    let listed = try await runPealShell(". \(directory)/data/env; peal app list")
+                    let listed = try await runCommand(["sh", "-c", ". \(directory)/data/env; peal app list"])
                     #expect(listed.output.contains(slug), "\(listed.output)")
                     await up.signal(SIGTERM)
                     try await up.expectExit(0, upTo: .seconds(40))
                     #expect(up.output.contains("peal: stopped"))
                 }
-                let left = try await runPealShell("pgrep -f -- '[-]D \(directory)/data'")
+                let left = try await runCommand(["sh", "-c", "pgrep -f -- '[-]D \(directory)/data'"])
                 #expect(left.status == 1, "left running: \(left.output)")
+            }
+        }
+    }
+
+    @Test(.timeLimit(.minutes(2)))
+    func `peal up that is killed takes its server with it, and starts again on the same data`() async throws {
+        try await withScratchDirectory { directory in
+            let environment = ["PEAL_LOG_LEVEL": "info"]
+            try await withPeal(["up", "--data", "data"], environment: environment, in: directory) { up in
+                try await up.waitForOutput("peal: up;", upTo: .seconds(60))
+                let created = try await runCommand(["sh", "-c", ". \(directory)/data/env; peal app create kept"])
+                #expect(created.status == 0, "\(created.output)")
+                await up.signal(SIGKILL)
+                try await up.expectExit(128 + SIGKILL)
+            }
+            try await wait(for: "the server to follow") {
+                try await runCommand(["pgrep", "-f", "--", "-D \(directory)/data"]).status == 1
+            }
+            try await withPeal(["up", "--data", "data"], environment: environment, in: directory) { up in
+                try await up.waitForOutput("peal: up;", upTo: .seconds(60))
+                let listed = try await runCommand(["sh", "-c", ". \(directory)/data/env; peal app list"])
+                #expect(listed.output.contains("kept"), "\(listed.output)")
+                await up.signal(SIGTERM)
+                try await up.expectExit(0, upTo: .seconds(40))
             }
         }
     }

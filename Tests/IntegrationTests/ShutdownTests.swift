@@ -54,7 +54,9 @@ extension CampaignTests {
                 try await pipeline.addDevices(200)
                 let job = try await pipeline.send { $0.onDoubt = "unknown" }
                 try await withPeal(["worker", "--drain", "600"], environment: pipeline.environment()) { worker in
-                    #expect(await pipeline.simulator.ledger.waitUntil(40, upTo: .seconds(60)), "\(worker.output)")
+                    try await wait(for: "the answers to be results") {
+                        try await pipeline.status(job).count("accepted") == 20
+                    }
                     await worker.signal(SIGTERM)
                     try await worker.waitForOutput("stopping")
                     await worker.signal(SIGTERM)
@@ -69,44 +71,6 @@ extension CampaignTests {
         private func expectNothingHeld(_ pipeline: Pipeline) async throws {
             let batches = try await pipeline.fixture.number("SELECT count(*) FROM peal.batch WHERE lease_until > now()")
             #expect(batches == 0, "leases that nobody uses")
-        }
-
-        @Test(.timeLimit(.minutes(3)))
-        func `a campaign survives connections that are cut again and again`() async throws {
-            var options = Self.options
-            options.latencyMilliseconds = 50
-            try await withPipeline(options) { pipeline in
-                try await pipeline.addDevices(8_000)
-                let job = try await pipeline.send()
-                try await pipeline.withWorker { _ in
-                    for accepted in stride(from: 1_000, through: 6_000, by: 1_000) {
-                        #expect(await pipeline.simulator.ledger.waitUntilAccepted(accepted, upTo: .seconds(60)))
-                        try await pipeline.fixture.terminateOthers()
-                    }
-                    try await pipeline.waitUntilCompleted(job, upTo: .seconds(90))
-                }
-                try await pipeline.expectExactCounts(job)
-                #expect(try await pipeline.status(job).count("accepted") == 8_000)
-                #expect(pipeline.tokensSeenTwice == 0, "the worker lives, so nothing is in doubt")
-            }
-        }
-
-        @Test(.timeLimit(.minutes(3)))
-        func `a campaign survives a restart of the database`() async throws {
-            var options = Self.options
-            options.latencyMilliseconds = 50
-            try await withPipelineOnServer(options) { pipeline, restart in
-                try await pipeline.addDevices(6_000)
-                let job = try await pipeline.send()
-                try await pipeline.withWorker { _ in
-                    #expect(await pipeline.simulator.ledger.waitUntilAccepted(1_500, upTo: .seconds(60)))
-                    let again = try await restart()
-                    try await again.waitUntilCompleted(job, upTo: .seconds(90))
-                    try await again.expectExactCounts(job)
-                    #expect(try await again.status(job).count("accepted") == 6_000)
-                    #expect(again.tokensSeenTwice == 0, "the worker lives, so nothing is in doubt")
-                }
-            }
         }
     }
 }

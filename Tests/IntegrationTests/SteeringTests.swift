@@ -61,6 +61,35 @@ extension CampaignTests {
             }
         }
 
+        @Test(.timeLimit(.minutes(2)))
+        func `promise 6: a job paused and resumed over and over goes to everyone once`() async throws {
+            var options = Self.options
+            options.latencyMilliseconds = 50
+            try await withPipeline(options) { pipeline in
+                try await pipeline.addDevices(6_000, ["ab", "ok:", "ab", "ok:", "f1250503", "first-unavailable:"])
+                let sampler = try await AccountingSampler(pipeline.database)
+                let sampling = Task { try await sampler.run() }
+                let job = try await pipeline.send()
+                try await pipeline.withWorker { _ in
+                    for round in 0..<12 {
+                        // Sooner or later after the resumption, sometimes at once.
+                        _ = await pipeline.simulator.ledger.waitUntil(round / 2 * 600, upTo: .seconds(10))
+                        try await pipeline.steer(job, .pause)
+                        try await pipeline.steer(job, .resume)
+                        try await pipeline.steer(job, .pause)
+                        _ = await pipeline.simulator.ledger.wait(upTo: .milliseconds(50 * round)) { _ in false }
+                        try await pipeline.steer(job, .resume)
+                    }
+                    try await pipeline.waitUntilCompleted(job)
+                }
+                sampler.stop()
+                #expect(try await sampling.value > 20)
+                #expect(pipeline.simulator.ledger.acceptedHistogram() == [1: 6_000])
+                #expect(try await pipeline.status(job).count("accepted") == 6_000)
+                try await pipeline.expectExactCounts(job)
+            }
+        }
+
         /// A second of grace, then two in which not one request may come. Returns how many messages came in all.
         private func expectSilence(_ pipeline: Pipeline, after grace: Duration) async throws -> Int {
             let ledger = pipeline.simulator.ledger

@@ -131,18 +131,16 @@ package func runPeal(
     environment: [String: String],
     upTo limit: Duration = .seconds(30)
 ) async throws -> (status: Int32, output: String) {
-    try await withPeal(words, environment: environment) { process in
-        let status = try await process.waitForExit(upTo: limit)
-        return (status, process.output)
-    }
+    try await runCommand(["peal"] + words, environment: environment, upTo: limit)
 }
 
-/// Runs a line of shell that may call `peal`: its exit status and what it wrote.
-package func runPealShell(
-    _ line: String,
+/// Runs a program that may call `peal` to its end: its exit status and what it wrote.
+package func runCommand(
+    _ command: [String],
+    environment: [String: String] = [:],
     upTo limit: Duration = .seconds(30)
 ) async throws -> (status: Int32, output: String) {
-    try await withCommand(["sh", "-c", line], environment: [:], in: "/") { process in
+    try await withCommand(command, environment: environment, in: "/") { process in
         let status = try await process.waitForExit(upTo: limit)
         return (status, process.output)
     }

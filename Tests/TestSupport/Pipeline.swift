@@ -212,16 +212,15 @@ package func withPipeline(
     try await withSendFixture { fixture in try await withPipeline(on: fixture, options, body) }
 }
 
-/// The same on a private server of its own, whose restart is the second thing that the test is given: it ends every
-/// connection, the test's own too.
+/// The same on a private server of its own, which the test may stop and start.
 package func withPipelineOnServer(
     _ options: SimulatorOptions = SimulatorOptions(),
-    _ body: (Pipeline, _ restart: () async throws -> Pipeline) async throws -> Void
+    _ body: (Pipeline, RestartableServer) async throws -> Void
 ) async throws {
     let server = try await RestartableServer.start()
     do {
         try await withPipeline(on: try await server.makeFixture(), options) { pipeline in
-            try await body(pipeline) { try await pipeline.on(server.restart()) }
+            try await body(pipeline, server)
         }
     } catch {
         try await server.destroy()
@@ -245,7 +244,7 @@ private func withPipeline(
 
 extension Pipeline {
     /// The same with another connection for the test.
-    fileprivate func on(_ fixture: SendFixture) -> Pipeline {
+    func on(_ fixture: SendFixture) -> Pipeline {
         Pipeline(fixture: fixture, simulator: simulator, masterKey: masterKey)
     }
 }

@@ -1,8 +1,9 @@
+import Glibc
 import PealRuntime
 import Postgres
 
-/// A private server of one test, which may stop and start it.
-actor RestartableServer {
+/// A private server of one test, which may stop and start it. Either ends every connection, the test's own too.
+package actor RestartableServer {
     private var cluster: PrivateCluster
 
     private init(_ cluster: PrivateCluster) {
@@ -21,12 +22,25 @@ actor RestartableServer {
         return fixture
     }
 
-    /// Stops the server in order and starts it again; returns a fixture with a new connection.
-    func restart() async throws -> SendFixture {
-        let options = cluster.options
+    /// Stops the server in order and starts it again; returns the pipeline with a new connection.
+    package func restart(_ pipeline: Pipeline) async throws -> Pipeline {
         try await cluster.stop()
-        cluster = try await PrivateCluster.start(options)
-        return try await connect()
+        return try await startAgain(pipeline)
+    }
+
+    /// Ends the server in the middle of everything, as a crash does, and starts it again.
+    package func crash(_ pipeline: Pipeline) async throws -> Pipeline {
+        let processID = try await pipeline.fixture.number(
+            "SELECT split_part(pg_read_file('postmaster.pid'), chr(10), 1)::bigint"
+        )
+        kill(pid_t(processID), SIGQUIT)
+        try await wait(for: "the server to end") { await !cluster.isRunning }
+        return try await startAgain(pipeline)
+    }
+
+    private func startAgain(_ pipeline: Pipeline) async throws -> Pipeline {
+        cluster = try await PrivateCluster.start(cluster.options)
+        return pipeline.on(try await connect())
     }
 
     func destroy() throws {

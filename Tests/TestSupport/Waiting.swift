@@ -7,7 +7,7 @@ package func wait(
     let deadline = ContinuousClock.now + limit
     while try await !condition() {
         guard ContinuousClock.now < deadline else { throw WaitTimeout("\(awaited), within \(limit)") }
-        try await Task.sleep(for: .milliseconds(20))
+        try await ContinuousClock().sleep(until: .now + .milliseconds(20))
     }
 }
 
