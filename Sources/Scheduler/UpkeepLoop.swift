@@ -120,7 +120,7 @@ struct UpkeepLoop<LoopClock: Clock> where LoopClock.Duration == Duration {
         if made > 0 { logger.info("day partitions made", [.count: .number(made)]) }
         do throws(PostgresError) {
             guard let dropped = try await statements.dropOldPartition() else { return false }
-            logger.info("a day's partition was dropped", [.path: .text(dropped)])
+            logger.info("a day that is too old was dropped, or jobs of it", [.path: .text(dropped)])
             return true
         } catch {
             // Somebody reads the table: the next round will find it free.

@@ -148,7 +148,8 @@ CREATE TABLE peal.job (
     audience jsonb NOT NULL,
     content jsonb NOT NULL,
     send_at timestamptz,
-    ttl integer,
+    -- Wider than its range, so that a value beyond it is refused by name.
+    ttl bigint,
     collapse_id text,
     idempotency_key text,
     throttle_per_second integer,
@@ -184,6 +185,8 @@ CREATE INDEX job_due ON peal.job (send_at) WHERE state = 'scheduled';
 -- Jobs with work left for the scheduler or the fan-out, whatever their state.
 CREATE INDEX job_open ON peal.job (id) WHERE completed_at IS NULL;
 CREATE INDEX job_by_app ON peal.job (app_id, id);
+-- Ended jobs by the day of their results, which they are dropped with.
+CREATE INDEX job_ended ON peal.job ((coalesce(audience_at, completed_at))) WHERE completed_at IS NOT NULL;
 
 -- The frozen audience: sorted device ids, one route a page. Written once; dropped by partition.
 CREATE TABLE peal.audience_page (

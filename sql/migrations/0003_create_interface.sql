@@ -52,6 +52,8 @@ BEGIN
         WHERE jsonb_typeof(entry) <> 'string' OR entry #>> '{}' = ''
     ) THEN
         PERFORM peal.refuse(format('%s must hold text that is not empty', path));
+    ELSIF EXISTS (SELECT FROM jsonb_array_elements_text(list) AS entry WHERE octet_length(entry) > 1024) THEN
+        PERFORM peal.refuse(format('%s holds a text of more than 1024 bytes, which nothing here is as long as', path));
     END IF;
 END
 $$;
@@ -294,7 +296,7 @@ BEGIN
     LIMIT 1;
     IF unknown IS NOT NULL THEN
         PERFORM peal.refuse(
-            format('audience: the app has no segment called "%s"', unknown), 'Insert it into peal.segment first.'
+            format('audience.segments: the app has no segment called "%s"', unknown), 'Insert it into peal.segment first.'
         );
     END IF;
     IF audience ? 'filter' THEN
@@ -367,6 +369,20 @@ BEGIN
     NEW.id := coalesce(NEW.id, peal.uuid_v7());
     NEW.lane := coalesce(NEW.lane, CASE WHEN named <= 1000 THEN 'transactional' ELSE 'campaign' END);
     NEW.ttl := coalesce(NEW.ttl, app.default_ttl);
+    -- What is internal begins as it must, whoever inserts.
+    NEW.started_at := NULL;
+    NEW.completed_at := NULL;
+    NEW.paused_at := NULL;
+    NEW.cancelled_at := NULL;
+    NEW.failure := NULL;
+    NEW.audience_at := NULL;
+    NEW.frozen_at := NULL;
+    NEW.freeze_cursor := 0;
+    NEW.audience_count := 0;
+    NEW.page_count := 0;
+    NEW.published_pages := 0;
+    NEW.lease_until := '-infinity';
+    NEW.lease_token := NULL;
     NEW.app_id := app.id;
     NEW.slot := app.slot;
     NEW.queued_at := at;
@@ -714,6 +730,20 @@ BEGIN
         WHERE key IS NOT NULL
         ORDER BY 1
     ) AS keys;
+    -- Two that swap tokens and installations meet at the same rows: in the order of their ids.
+    PERFORM FROM peal.device AS d
+    WHERE d.app_id = owner AND d.id = ANY (ARRAY(
+        SELECT t.id FROM peal.device AS t
+        WHERE t.app_id = owner AND t.channel = device ->> 'channel' AND md5(t.token)::uuid = md5(new.token)::uuid
+        UNION ALL
+        SELECT i.id FROM peal.device AS i
+        WHERE i.app_id = owner AND i.installation_id = device ->> 'installation_id'
+        UNION ALL
+        SELECT v.id FROM peal.device AS v
+        WHERE v.app_id = owner AND md5(v.voip_token)::uuid = md5(new.voip_token)::uuid
+    ))
+    ORDER BY d.id
+    FOR UPDATE;
     SELECT d.id INTO holder FROM peal.device AS d
     WHERE d.app_id = owner AND d.channel = device ->> 'channel' AND md5(d.token)::uuid = md5(new.token)::uuid
         AND d.token = new.token;

@@ -382,8 +382,9 @@ AS $$
     SELECT EXISTS (SELECT FROM resigned)
 $$;
 
--- Drops the oldest day partition whose every row is older than the given number of days, and that no unfinished job
--- needs. Returns its name, or NULL when there is none. Waits half a second at most for those who read the table.
+-- Drops the oldest day partition that holds nothing worth keeping, and before it the ended jobs whose results it holds, so
+-- that no job is left whose count cannot be checked. One step: up to 5,000 jobs, or the partition. Returns the name of
+-- the partition that it worked on, NULL when none may go. Throws 55P03 when somebody reads the partition.
 CREATE FUNCTION peal.drop_old_partition(keep_days integer) RETURNS text
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -392,11 +393,13 @@ AS $$
 DECLARE
     needed_since timestamptz;
     oldest text;
+    ends timestamptz;
+    ended uuid[];
 BEGIN
     SELECT least(now() - make_interval(days => keep_days), min(j.audience_at)) INTO needed_since
     FROM peal.job AS j
     WHERE j.completed_at IS NULL AND j.state IN ('available', 'running', 'cancelled', 'discarded');
-    SELECT c.relname INTO oldest
+    SELECT c.relname, (to_date(right(c.relname, 8), 'YYYYMMDD') + 1)::timestamp AT TIME ZONE 'UTC' INTO oldest, ends
     FROM pg_catalog.pg_inherits AS i
     JOIN pg_catalog.pg_class AS c ON c.oid = i.inhrelid
     WHERE i.inhparent IN ('peal.result'::regclass, 'peal.audience_page'::regclass)
@@ -404,7 +407,20 @@ BEGIN
         AND (to_date(right(c.relname, 8), 'YYYYMMDD') + 1)::timestamp AT TIME ZONE 'UTC' <= needed_since
     ORDER BY right(c.relname, 8), c.relname
     LIMIT 1;
-    IF oldest IS NOT NULL THEN
+    IF oldest IS NULL THEN
+        RETURN NULL;
+    END IF;
+    ended := ARRAY(
+        SELECT j.id FROM peal.job AS j
+        WHERE j.completed_at IS NOT NULL AND coalesce(j.audience_at, j.completed_at) < ends
+        ORDER BY j.id LIMIT 5000
+        FOR UPDATE SKIP LOCKED
+    );
+    IF cardinality(ended) > 0 THEN
+        DELETE FROM peal.job_stat AS s WHERE s.job_id = ANY (ended);
+        DELETE FROM peal.stat_delta AS s WHERE s.job_id = ANY (ended);
+        DELETE FROM peal.job AS j WHERE j.id = ANY (ended);
+    ELSE
         EXECUTE format('DROP TABLE peal.%I', oldest);
     END IF;
     RETURN oldest;
