@@ -26,10 +26,10 @@ import Testing
         Refusal(audience: #"{"all": false}"#, message: "audience.all must be true"),
         Refusal(audience: #"{"all": true, "segments": ["a"]}"#, message: "audience.all already means every device"),
         Refusal(audience: #"{"segment": ["a"], "all": true}"#, message: "audience.segment is not a known key"),
-        Refusal(audience: #"{"segments": ["a"]}"#, message: #"audience: the app has no segment called "a""#),
+        Refusal(audience: #"{"segments": ["a"]}"#, message: #"audience.segments: the app has no segment called "a""#),
         Refusal(
             audience: #"{"all": true, "excluded_segments": ["b"]}"#,
-            message: #"audience: the app has no segment called "b""#
+            message: #"audience.excluded_segments: the app has no segment called "b""#
         ),
         Refusal(audience: #"{"external_ids": []}"#, message: "audience.external_ids is empty"),
         Refusal(
@@ -131,7 +131,7 @@ import Testing
                 #expect(try rows.text(row, 1) == "available")
                 #expect(try rows.text(row, 2) == "push")
                 #expect(try rows.text(row, 3) == "resend")
-                #expect(try rows.int32(row, 4) == 259_200)
+                #expect(try rows.int64(row, 4) == 259_200)
                 #expect(try rows.bool(row, 5))
                 #expect(try rows.bool(row, 6))
             }

@@ -296,7 +296,11 @@ BEGIN
     LIMIT 1;
     IF unknown IS NOT NULL THEN
         PERFORM peal.refuse(
-            format('audience.segments: the app has no segment called "%s"', unknown), 'Insert it into peal.segment first.'
+            format(
+                'audience.%s: the app has no segment called "%s"',
+                CASE WHEN audience -> 'segments' ? unknown THEN 'segments' ELSE 'excluded_segments' END, unknown
+            ),
+            'Insert it into peal.segment first.'
         );
     END IF;
     IF audience ? 'filter' THEN
