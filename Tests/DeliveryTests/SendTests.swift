@@ -8,12 +8,160 @@ import Testing
         try await DeliveryRig.with { rig in
             let app = try await rig.addApp("shop")
             try await rig.addAPNs(app)
-            let devices = try await rig.addDevices(app, tokens: DeliveryRig.tokens(2_500))
-            let job = try await rig.addJob("shop", devices: devices)
+            let devices = try await rig.addDevices(app, tokens: DeliveryRig.tokens(7_500))
+            let job = try await rig.addJob("shop", devices: devices) { $0.batchSize = 2_500 }
             #expect(try await rig.send(job))
-            #expect(try await rig.outcomes(job) == ["accepted": 2_500])
-            #expect(rig.simulator.ledger.acceptedHistogram() == [1: 2_500])
+            #expect(try await rig.outcomes(job) == ["accepted": 7_500])
+            #expect(rig.simulator.ledger.acceptedHistogram() == [1: 7_500])
             #expect(try await rig.accountingFaults() == 0)
+            #expect(try await rig.number("SELECT vt FROM peal.lane_clock WHERE lane = 3") > 0)
+        }
+    }
+
+    @Test func `a campaign over FCM keeps each message's name`() async throws {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addFCM(app)
+            let tokens = (0..<600).map { "token-\($0):\"quoted\\" }
+            let devices = try await rig.addDevices(app, tokens: tokens, channel: "android")
+            let job = try await rig.addJob("shop", devices: devices) { $0.route = .fcm }
+            #expect(try await rig.send(job))
+            #expect(try await rig.outcomes(job) == ["accepted": 600])
+            #expect(
+                rig.simulator.ledger.acceptedCountsByToken() == Dictionary(uniqueKeysWithValues: tokens.map { ($0, 1) })
+            )
+            let names = try await rig.texts(
+                "SELECT DISTINCT provider_id FROM peal.result WHERE job_id = $1",
+                [.job(job)]
+            )
+            #expect(names.count == 600)
+            #expect(names.allSatisfy { $0.hasPrefix("projects/") })
+            #expect(try await rig.accountingFaults() == 0)
+        }
+    }
+
+    @Test func `a transactional push goes out with its headers and is written at once`() async throws {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app)
+            let devices = try await rig.addDevices(app, tokens: DeliveryRig.tokens(1))
+            let job = try await rig.addJob("shop", devices: devices) {
+                $0.lane = .transactional
+                $0.collapseID = "order-1"
+            }
+            #expect(try await rig.send(job))
+            let request = try #require(rig.simulator.ledger.requests().first)
+            #expect(request.topic == "com.example.app")
+            #expect(request.pushType == "alert")
+            #expect(request.collapseID == "order-1")
+            let expected = try await rig.texts("SELECT peal.apns_id($1, $2)::text", [.job(job), .int64(devices[0])])
+            #expect(request.messageID == expected.first)
+            // Ours follows from job and device, so no row stores it.
+            #expect(try await rig.number("SELECT count(*) FROM peal.result WHERE provider_id IS NULL") == 1)
+            let shown = try await rig.texts(
+                "SELECT provider_id FROM peal.recipient_result WHERE job_id = $1",
+                [.job(job)]
+            )
+            #expect(shown == expected)
+            #expect(try await rig.accountingFaults() == 0)
+        }
+    }
+
+    @Test func `each recipient gets the text in its language`() async throws {
+        var options = SimulatorOptions()
+        options.keepsBodies = true
+        try await DeliveryRig.with(options) { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app)
+            var devices: [Int64] = []
+            for (seed, locale) in ["de-AT", "fr_FR", "xx"].enumerated() {
+                devices += try await rig.addDevices(app, tokens: DeliveryRig.tokens(2, seed: seed + 1), locale: locale)
+            }
+            devices += try await rig.addDevices(app, tokens: DeliveryRig.tokens(2, seed: 9))
+            let job = try await rig.addJob("shop", devices: devices) {
+                $0.content = #"{"title": {"default": "Hello", "de": "Hallo", "fr": "Bonjour"}}"#
+            }
+            #expect(try await rig.send(job))
+            let bodies = rig.simulator.ledger.requests().map { String(decoding: $0.body ?? [], as: UTF8.self) }
+            #expect(bodies.filter { $0.contains("Hallo") }.count == 2)
+            #expect(bodies.filter { $0.contains("Bonjour") }.count == 2)
+            #expect(bodies.filter { $0.contains("Hello") }.count == 4)
+        }
+    }
+
+    @Test func `recipients that cannot be reached are skipped, each with its reason`() async throws {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app)
+            let devices = try await rig.addDevices(app, tokens: DeliveryRig.tokens(6))
+            let job = try await rig.addJob("shop", devices: devices)
+            _ = try await rig.query("DELETE FROM peal.device WHERE id = $1", [.int64(devices[1])])
+            _ = try await rig.query(
+                "UPDATE peal.device SET disabled_at = now(), disabled_reason = 'x' WHERE id = $1",
+                [.int64(devices[2])]
+            )
+            _ = try await rig.query(
+                "UPDATE peal.device SET token = NULL, voip_token = 'aa' WHERE id = $1",
+                [.int64(devices[3])]
+            )
+            _ = try await rig.query(
+                "UPDATE peal.device SET environment = 'sandbox' WHERE id = $1",
+                [.int64(devices[4])]
+            )
+            _ = try await rig.query("UPDATE peal.device SET token = 'a b' WHERE id = $1", [.int64(devices[5])])
+            #expect(try await rig.send(job))
+            #expect(
+                try await rig.outcomes(job) == [
+                    "accepted": 1, "skipped:unregistered": 1, "skipped:disabled": 1, "skipped:no_token": 1,
+                    "skipped:route_changed": 1, "skipped:malformed_token": 1,
+                ]
+            )
+            #expect(try await rig.accountingFaults() == 0)
+        }
+    }
+
+    @Test func `a sparse audience is looked up by its ids`() async throws {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app)
+            let devices = try await rig.addDevices(app, tokens: DeliveryRig.tokens(2_000))
+            let sparse = devices.enumerated().filter { $0.offset % 40 == 3 }.map(\.element)
+            let job = try await rig.addJob("shop", devices: sparse)
+            #expect(try await rig.send(job))
+            #expect(try await rig.outcomes(job) == ["accepted": 50])
+            #expect(rig.simulator.ledger.totals.requests == 50)
+        }
+    }
+
+    @Test func `a payload that is too large for one channel makes no request`() async throws {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app)
+            let devices = try await rig.addDevices(app, tokens: DeliveryRig.tokens(3))
+            let job = try await rig.addJob("shop", devices: devices)
+            _ = try await rig.query(
+                "UPDATE peal.job SET content = jsonb_build_object('title', repeat('x', 5000)) WHERE id = $1",
+                [.job(job)]
+            )
+            #expect(try await rig.send(job))
+            #expect(try await rig.outcomes(job) == ["skipped:payload_too_large": 3])
+            #expect(rig.simulator.ledger.totals.requests == 0)
+        }
+    }
+
+    @Test func `case 66: ids that the provider gives are kept beside ours`() async throws {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app, role: .apnsSandbox)
+            let devices = try await rig.addDevices(app, tokens: DeliveryRig.tokens(2), environment: "sandbox")
+            let job = try await rig.addJob("shop", devices: devices) { $0.route = .apnsSandbox }
+            #expect(try await rig.send(job))
+            let unique = try await rig.texts(
+                "SELECT provider_unique_id FROM peal.result WHERE job_id = $1",
+                [.job(job)]
+            )
+            #expect(unique.count == 2)
+            #expect(unique.allSatisfy { UUIDValue($0) != nil })
         }
     }
 }

@@ -13,7 +13,7 @@ struct ConnectionPools {
 
     private struct Entry {
         let pool: PoolID
-        var issuedAt: WallClock.Instant?
+        var bearer: Bearer?
         var usedAt: ContinuousClock.Instant
         var overloadedAt: ContinuousClock.Instant?
         var renewedAt: ContinuousClock.Instant?
@@ -42,10 +42,10 @@ struct ConnectionPools {
         let now = ContinuousClock.now
         var entry =
             entries[key]
-            ?? Entry(pool: client.makePool(configuration(for: credential)), issuedAt: nil, usedAt: now)
-        if entry.issuedAt != bearer.issuedAt {
+            ?? Entry(pool: client.makePool(configuration(for: credential)), bearer: nil, usedAt: now)
+        if entry.bearer != bearer {
             try client.setField("authorization", value: bearer.value, of: entry.pool)
-            entry.issuedAt = bearer.issuedAt
+            entry.bearer = bearer
         }
         entry.usedAt = now
         entries[key] = entry

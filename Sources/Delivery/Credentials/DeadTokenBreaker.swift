@@ -12,71 +12,82 @@ struct DeadTokenBreaker<Candidate: Sendable>: Sendable {
         case hold(until: ContinuousClock.Instant, dropped: Int)
     }
 
-    /// Answers that are looked at together.
+    /// So many answers are enough to judge by; older ones count less and less.
     private static var sample: Int { 200 }
-    /// Fewer candidates than this never open the breaker.
-    private static var leastCandidates: Int { 20 }
-    /// The share of candidates that opens it, in percent. A guess: lists that were never cleaned have some 10 %.
+    /// Fewer suspects than this never open the breaker the first time.
+    private static var leastSuspects: Int { 20 }
+    /// The share of suspects that opens it, in percent. A guess: lists that were never cleaned have some 10 %.
     private static var sharePercent: Int { 30 }
-    /// Candidates wait no longer for more answers.
+    /// Candidates of a small share wait no longer for more answers.
     private static var patience: Duration { .seconds(5) }
+    /// How long nothing may be out before no more answers are expected.
+    private static var idleTime: Duration { .seconds(1) }
     private static var shortestHold: Duration { .seconds(60) }
     private static var longestHold: Duration { .seconds(3_600) }
 
     private var answers = 0
+    private var suspects = 0
     private var candidates: [Candidate] = []
     private var firstAt: ContinuousClock.Instant?
+    private var lastAt: ContinuousClock.Instant?
     private var holds = 0
     private(set) var heldUntil: ContinuousClock.Instant?
 
-    /// Whether candidates wait for a verdict.
-    var isWaiting: Bool { !candidates.isEmpty }
-
-    /// Whether the channel is held now.
-    func isHeld(at now: ContinuousClock.Instant) -> Bool {
-        heldUntil.map { now < $0 } ?? false
-    }
-
-    /// Answers that say nothing against their tokens. Without a candidate there is nothing to judge: the past does not
-    /// excuse what comes.
+    /// Answers that say nothing against their tokens.
     mutating func answered(_ count: Int) {
-        if !candidates.isEmpty { answers += count }
+        answers += count
+        while answers > 2 * Self.sample {
+            answers /= 2
+            suspects /= 2
+        }
     }
 
     /// An answer that says that a token is dead, where a wrong setting would say the same.
     mutating func suspect(_ candidate: Candidate, now: ContinuousClock.Instant) {
         // What was still on its way when the channel was held would be judged as a few among none.
-        guard !isHeld(at: now) else { return }
-        answers += 1
-        if firstAt == nil { firstAt = now }
+        if let heldUntil, now < heldUntil { return }
+        answered(1)
+        suspects += 1
+        firstAt = firstAt ?? now
+        lastAt = now
         candidates.append(candidate)
     }
 
     /// Decides about the candidates if it is time to; ask after each round of answers.
     ///
-    /// - Parameter isIdle: nothing more is out, so no more answers will come.
-    mutating func judge(now: ContinuousClock.Instant, isIdle: Bool) -> Action {
-        guard let firstAt, !candidates.isEmpty else { return .none }
-        if candidates.count >= Self.leastCandidates, candidates.count * 100 >= answers * Self.sharePercent {
-            let dropped = candidates.count
-            clear()
-            holds += 1
-            var hold = Self.shortestHold
-            for _ in 1..<holds where hold < Self.longestHold { hold *= 2 }
-            let until = now + min(hold, Self.longestHold)
-            heldUntil = until
-            return .hold(until: until, dropped: dropped)
-        }
-        guard isIdle || answers >= Self.sample || now - firstAt >= Self.patience else { return .none }
+    /// - Parameters:
+    ///   - isIdle: nothing is out.
+    ///   - isLast: there will be no other round.
+    mutating func judge(now: ContinuousClock.Instant, isIdle: Bool, isLast: Bool = false) -> Action {
+        guard let firstAt, let lastAt, !candidates.isEmpty else { return .none }
+        let isHigh = suspects * 100 >= answers * Self.sharePercent
+        // Once it was held, the first answers that are no better hold it again.
+        if isHigh, holds > 0 || suspects >= Self.leastSuspects { return hold(now: now) }
+        let isQuiet = isLast || isIdle && now - lastAt >= Self.idleTime
+        guard isQuiet || !isHigh && (answers >= Self.sample || now - firstAt >= Self.patience) else { return .none }
         let dead = candidates
-        clear()
+        forgetCandidates()
         holds = 0
+        heldUntil = nil
         return .disable(dead)
     }
 
-    private mutating func clear() {
-        candidates = []
+    private mutating func hold(now: ContinuousClock.Instant) -> Action {
+        let dropped = candidates.count
+        forgetCandidates()
         answers = 0
+        suspects = 0
+        holds += 1
+        var hold = Self.shortestHold
+        for _ in 1..<holds where hold < Self.longestHold { hold *= 2 }
+        let until = now + min(hold, Self.longestHold)
+        heldUntil = until
+        return .hold(until: until, dropped: dropped)
+    }
+
+    private mutating func forgetCandidates() {
+        candidates = []
         firstAt = nil
+        lastAt = nil
     }
 }

@@ -66,7 +66,7 @@ actor ProviderTokens {
     ///   least: a quicker change is an offence of its own.
     func renew(_ credential: ProviderCredential, refused: Bearer, isExpired: Bool) async -> BearerAnswer {
         let record = records[credential.version] ?? Record()
-        if let bearer = record.bearer, bearer.issuedAt > refused.issuedAt { return .bearer(bearer) }
+        if let bearer = record.bearer, bearer != refused, bearer.issuedAt >= refused.issuedAt { return .bearer(bearer) }
         if case .apns = credential.account, !isExpired,
             WallClock.now() - refused.issuedAt < BearerSchedule.apnsShortestAge
         {
@@ -138,7 +138,7 @@ actor ProviderTokens {
     private func current(_ credential: ProviderCredential, refused: Bearer?) async throws -> Bearer {
         let connection = try await database.connection()
         let stored = try await read(credential, on: connection)
-        if let stored, stored.issuedAt != refused?.issuedAt,
+        if let stored, stored.token != refused?.token,
             schedule.isFresh(stored, of: credential.account, now: WallClock.now())
         {
             return stored

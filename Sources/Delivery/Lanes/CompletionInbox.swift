@@ -21,13 +21,15 @@ final class CompletionInbox: Sendable {
 
     /// Called on the client's thread.
     func put(_ chunk: CompletionChunk) {
+        // A refused credential is looked into before more is sent with it.
+        let isUrgent = chunk.completions.contains { $0.status == 401 || $0.status == 403 }
         let isDue = state.withLock { state in
             let before = state.count
             state.chunks.append(chunk)
             state.count += chunk.completions.count
             return before < wakeCount && state.count >= wakeCount
         }
-        if isDue { wakeUp.raise() }
+        if isDue || isUrgent { wakeUp.raise() }
     }
 
     /// Swaps what has come for an empty array whose room is used again.

@@ -43,6 +43,7 @@ extension LaneWorker {
         if used.isEmpty, bearers.count > 1_000 { bearers.removeAll() }
         gates = gates.filter { used[$0.key] != nil || $0.value.closedReason != nil }
         if gates.count > 1_000 { gates.removeAll() }
+        if breakers.count > 1_000 { breakers.removeAll() }
         defer { errands.removeAll(keepingCapacity: true) }
         return errands
     }
@@ -197,12 +198,12 @@ extension LaneWorker {
     // MARK: Dead tokens
 
     /// Decides about devices that may be dead, where it is time to.
-    func judgeDeadTokens(now: ContinuousClock.Instant) {
+    func judgeDeadTokens(now: ContinuousClock.Instant, isLast: Bool = false) {
         for (version, present) in breakers {
             var breaker = present
             let users = batches.values.filter { $0.dispatch?.credential.version == version }
             let isIdle = users.allSatisfy { $0.outstanding == 0 && $0.waiting.isEmpty }
-            switch breaker.judge(now: now, isIdle: isIdle) {
+            switch breaker.judge(now: now, isIdle: isIdle, isLast: isLast) {
             case .none: break
             case .disable(let dead): deadDevices += dead
             case .hold(let until, let dropped):
@@ -215,8 +216,7 @@ extension LaneWorker {
                 )
                 for batch in users { delay(batch, by: until - now, reason: "too_many_dead_tokens") }
             }
-            let isOver = !breaker.isWaiting && !breaker.isHeld(at: now) && breaker.heldUntil == nil
-            breakers[version] = isOver ? nil : breaker
+            breakers[version] = breaker
         }
     }
 }

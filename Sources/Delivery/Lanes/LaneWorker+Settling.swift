@@ -249,6 +249,7 @@ extension LaneWorker {
             drain()
         }
         if isTakingIn { return false }
+        if batches.isEmpty { judgeDeadTokens(now: now, isLast: true) }
         if batches.isEmpty, pendingPlan == nil, deadDevices.isEmpty { return true }
         guard now > stopBy + Self.flushPatience else { return false }
         logger.error(

@@ -32,6 +32,7 @@ final class DeliveryRig: Sendable {
             defer { simulator.stop() }
             let rig = try await DeliveryRig(database: database, simulator: simulator)
             try await body(rig)
+            try await rig.dropRoles()
             await rig.connection.close()
         }
     }

@@ -1,0 +1,171 @@
+import Delivery
+import Postgres
+import ProviderSimulator
+import PushCore
+import Testing
+
+@Suite struct ControlTests {
+    /// A campaign that takes long, in the middle of which `body` comes.
+    private func withRunningCampaign(
+        _ body: (DeliveryRig, JobID, DeliveryService) async throws -> Void
+    ) async throws {
+        var options = SimulatorOptions()
+        options.apns.streamsAfterAcceptance = 2
+        try await DeliveryRig.with(options) { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app)
+            let devices = try await rig.addDevices(app, tokens: DeliveryRig.tokens(4_000))
+            let job = try await rig.addJob("shop", devices: devices) { $0.batchSize = 1_000 }
+            rig.simulator.control.set { $0.latencyMilliseconds = 50 }
+            try await rig.deliver { service in
+                #expect(await rig.simulator.ledger.waitUntilAccepted(10))
+                try await body(rig, job, service)
+            }
+            #expect(try await rig.accountingFaults() == 0)
+            #expect(rig.simulator.ledger.acceptedHistogram().keys.allSatisfy { $0 == 1 })
+        }
+    }
+
+    @Test func `promise 6: a cancelled job stops within a second, and what was on the wire is counted`() async throws {
+        try await withRunningCampaign { rig, job, _ in
+            _ = try await rig.query("SELECT peal.cancel_job($1)", [.job(job)])
+            let cancelledAt = ContinuousClock.now
+            let isEmpty = try await rig.wait { try await rig.number("SELECT count(*) FROM peal.batch") == 0 }
+            #expect(isEmpty)
+            let requests = rig.simulator.ledger.totals.requests
+            #expect(ContinuousClock.now - cancelledAt < .seconds(10), "bounded, not timed: the machine is shared")
+            let outcomes = try await rig.outcomes(job)
+            #expect(outcomes["accepted", default: 0] == Int64(requests))
+            #expect(outcomes["cancelled", default: 0] == Int64(4_000 - requests))
+        }
+    }
+
+    @Test func `promise 6: a paused job waits in full and goes on exactly where it stopped`() async throws {
+        try await withRunningCampaign { rig, job, service in
+            _ = try await rig.query("SELECT peal.pause_job($1)", [.job(job)])
+            await service.checkControl()
+            let isEmpty = try await rig.wait { try await rig.number("SELECT count(*) FROM peal.batch") == 0 }
+            #expect(isEmpty)
+            let accepted = try await rig.number("SELECT count(*) FROM peal.result")
+            #expect(try await rig.remaining(job) == 4_000 - accepted)
+            #expect(
+                try await rig.number("SELECT count(*) FROM peal.batch_delayed WHERE due_at < 'infinity'") == 0
+            )
+            rig.simulator.control.set(rules: [Rule(.settings(maxConcurrentStreams: 1_000), times: 4)])
+            rig.simulator.control.set { $0.latencyMilliseconds = 0 }
+            _ = try await rig.query("SELECT peal.resume_job($1)", [.job(job)])
+            try await rig.promoteAll()
+            service.wake(.campaign)
+            #expect(try await rig.waitUntilDone(job, upTo: .seconds(30)))
+            #expect(try await rig.outcomes(job) == ["accepted": 4_000])
+        }
+    }
+
+    @Test func `a job that was resumed before its batches were set aside does not wait for ever`() async throws {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app)
+            let devices = try await rig.addDevices(app, tokens: DeliveryRig.tokens(5))
+            let job = try await rig.addJob("shop", devices: devices)
+            rig.simulator.control.set { $0.latencyMilliseconds = 1_500 }
+            try await rig.deliver { service in
+                #expect(await rig.simulator.ledger.waitUntil(1))
+                _ = try await rig.query("SELECT peal.pause_job($1)", [.job(job)])
+                await service.checkControl()
+                // The worker still waits for an answer when the job is resumed.
+                _ = try await rig.query("SELECT peal.resume_job($1)", [.job(job)])
+                _ = try await rig.wait { try await rig.number("SELECT count(*) FROM peal.batch") == 0 }
+                rig.simulator.control.reset()
+                #expect(
+                    try await rig.number("SELECT count(*) FROM peal.batch_delayed WHERE due_at = 'infinity'") == 0
+                )
+                try await rig.promoteAll()
+                service.wake(.campaign)
+                #expect(try await rig.waitUntilDone(job))
+            }
+            #expect(try await rig.outcomes(job) == ["accepted": 5])
+        }
+    }
+
+    @Test func `a batch of a job that is paused or cancelled is not sent at all`() async throws {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app)
+            let devices = try await rig.addDevices(app, tokens: DeliveryRig.tokens(3))
+            let cancelled = try await rig.addJob("shop", devices: devices)
+            let paused = try await rig.addJob("shop", devices: devices)
+            _ = try await rig.query("UPDATE peal.job SET state = 'cancelled' WHERE id = $1", [.job(cancelled)])
+            _ = try await rig.query("UPDATE peal.job SET paused_at = now() WHERE id = $1", [.job(paused)])
+            try await rig.deliver { _ in
+                let isEmpty = try await rig.wait { try await rig.number("SELECT count(*) FROM peal.batch") == 0 }
+                #expect(isEmpty)
+            }
+            #expect(rig.simulator.ledger.totals.requests == 0)
+            #expect(try await rig.outcomes(cancelled) == ["cancelled": 3])
+            #expect(try await rig.remaining(paused) == 3)
+            #expect(try await rig.accountingFaults() == 0)
+        }
+    }
+
+    @Test func `promise 5, case 80: nothing is sent after its expiry`() async throws {
+        var options = SimulatorOptions()
+        options.apns.streamsAfterAcceptance = 1
+        try await DeliveryRig.with(options) { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app)
+            let devices = try await rig.addDevices(app, tokens: DeliveryRig.tokens(10))
+            let late = try await rig.addJob("shop", devices: devices) { $0.expiresIn = -1 }
+            #expect(try await rig.send(late))
+            #expect(try await rig.outcomes(late) == ["expired": 10])
+            #expect(rig.simulator.ledger.totals.requests == 0)
+
+            // Claimed in time, but its turn on the one stream comes too late.
+            rig.simulator.control.set { $0.latencyMilliseconds = 900 }
+            let slow = try await rig.addJob("shop", devices: devices) { $0.expiresIn = 2 }
+            #expect(try await rig.send(slow))
+            let outcomes = try await rig.outcomes(slow)
+            #expect(outcomes["expired", default: 0] > 0)
+            #expect(outcomes.values.reduce(0, +) == 10)
+
+            // A retry that would come after the expiry is none.
+            rig.simulator.control.set(rules: [Rule(.reject(reason: "TooManyProviderTokenUpdates"))])
+            let refused = try await rig.addJob("shop", devices: devices) { $0.expiresIn = 60 }
+            #expect(try await rig.send(refused))
+            #expect(try await rig.outcomes(refused) == ["expired:TooManyProviderTokenUpdates": 10])
+            #expect(try await rig.accountingFaults() == 0)
+        }
+    }
+
+    @Test func `promise 5: the provider is told the time that is left`() async throws {
+        var options = SimulatorOptions()
+        options.keepsBodies = true
+        try await DeliveryRig.with(options) { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app)
+            try await rig.addFCM(app)
+            let phones = try await rig.addDevices(app, tokens: DeliveryRig.tokens(1))
+            let androids = try await rig.addDevices(app, tokens: ["android"], channel: "android")
+            let ios = try await rig.addJob("shop", devices: phones) { $0.expiresIn = 100 }
+            let android = try await rig.addJob("shop", devices: androids) {
+                $0.route = .fcm
+                $0.expiresIn = 100
+            }
+            let now = try await rig.addJob("shop", devices: phones) { $0.ttl = 0 }
+            try await rig.deliver { _ in
+                for job in [ios, android, now] {
+                    let isDone = try await rig.waitUntilDone(job)
+                    #expect(isDone)
+                }
+            }
+            let expiry = try await rig.number(
+                "SELECT floor(extract(epoch FROM expires_at))::bigint FROM peal.job WHERE id = $1",
+                [.job(ios)]
+            )
+            let expirations = rig.simulator.ledger.requests(role: .apnsProduction).compactMap(\.expiration)
+            #expect(Set(expirations) == [String(expiry), "0"])
+            let ttl = try #require(rig.simulator.ledger.requests(role: .fcm).first?.expiration)
+            let seconds = try #require(Int(ttl.filter(\.isNumber)))
+            #expect((60...100).contains(seconds))
+        }
+    }
+}

@@ -1,0 +1,186 @@
+import Delivery
+import OpenSSL
+import Postgres
+import ProviderSimulator
+import PushCore
+import Testing
+
+@Suite struct CredentialTests {
+    @Test func `case 84: a thousand messages carry one provider token, shared by all workers`() async throws {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app)
+            let devices = try await rig.addDevices(app, tokens: DeliveryRig.tokens(1_000))
+            let job = try await rig.addJob("shop", devices: devices) { $0.batchSize = 100 }
+            let first = try await rig.startWorker("first")
+            let second = try await rig.startWorker("second")
+            #expect(try await rig.waitUntilDone(job))
+            await first.stop()
+            await second.stop()
+            #expect(Set(rig.simulator.ledger.requests().map(\.bearerHash)).count == 1)
+            #expect(try await rig.number("SELECT count(*) FROM peal.provider_token") == 1)
+        }
+    }
+
+    @Test func `case 89: a provider token that is called expired is renewed once and all messages arrive`()
+        async throws
+    {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app)
+            let devices = try await rig.addDevices(app, tokens: DeliveryRig.tokens(200))
+            rig.simulator.control.add(
+                Rule(.reject(reason: "ExpiredProviderToken"), skip: 50, untilBearerChanges: true)
+            )
+            let job = try await rig.addJob("shop", devices: devices)
+            #expect(try await rig.send(job))
+            #expect(try await rig.outcomes(job) == ["accepted": 200])
+            #expect(Set(rig.simulator.ledger.requests().map(\.bearerHash)).count == 2)
+            #expect(try await rig.number("SELECT max(attempt) FROM peal.result") == 1)
+        }
+    }
+
+    @Test func `case 91: a refused credential is probed once, then the send fails and other apps go on`() async throws {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("broken")
+            let credential = try await rig.addAPNs(app, keyID: rig.simulator.teamID, teamID: rig.simulator.keyID)
+            let other = try await rig.addApp("sound")
+            try await rig.addAPNs(other)
+            let devices = try await rig.addDevices(app, tokens: DeliveryRig.tokens(200))
+            let others = try await rig.addDevices(other, tokens: DeliveryRig.tokens(200, seed: 1))
+            let job = try await rig.addJob("broken", devices: devices)
+            let sound = try await rig.addJob("sound", devices: others)
+            try await rig.deliver { _ in
+                let areDone = [try await rig.waitUntilDone(job), try await rig.waitUntilDone(sound)]
+                #expect(areDone == [true, true])
+            }
+            #expect(try await rig.outcomes(job) == ["rejected:InvalidProviderToken": 200])
+            #expect(try await rig.outcomes(sound) == ["accepted": 200])
+            let requests = rig.simulator.ledger.requests().filter { $0.reason == "InvalidProviderToken" }
+            // Some are on their way when the first refusal comes back, but not the whole send.
+            #expect((2...50).contains(requests.count), "\(requests.count) requests were made with a refused key")
+            let state = try await rig.texts(
+                "SELECT state || ' ' || state_reason FROM peal.credential WHERE id = $1",
+                [.credential(credential)]
+            )
+            #expect(state == ["refused InvalidProviderToken"])
+            #expect(try await rig.number("SELECT count(*) FROM peal.device WHERE disabled_at IS NOT NULL") == 0)
+            #expect(try await rig.accountingFaults() == 0)
+        }
+    }
+
+    @Test func `case 91: an app that says hold keeps its recipients until the credential is replaced`() async throws {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop", onCredentialFailure: "hold")
+            let wrong = try rig.simulator.makeAPNsKey()
+            rig.simulator.revokeAPNsKey(wrong.keyID)
+            try await rig.addAPNs(app, key: wrong)
+            let devices = try await rig.addDevices(app, tokens: DeliveryRig.tokens(50))
+            let job = try await rig.addJob("shop", devices: devices)
+            try await rig.deliver { service in
+                let isHeld = try await rig.wait { try await rig.number("SELECT count(*) FROM peal.batch_delayed") == 1 }
+                #expect(isHeld)
+                #expect(try await rig.remaining(job) == 50)
+                try await rig.addAPNs(app)
+                try await rig.promoteAll()
+                let isRead = try await rig.wait {
+                    service.wake(.campaign)
+                    return try await rig.remaining(job) == 0
+                }
+                if !isRead { try await rig.promoteAll() }
+                #expect(try await rig.waitUntilDone(job))
+            }
+            #expect(try await rig.outcomes(job) == ["accepted": 50])
+            #expect(try await rig.accountingFaults() == 0)
+        }
+    }
+
+    @Test func `case 92: without an access token nothing is sent, and no recipient is blamed`() async throws {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addFCM(app)
+            rig.simulator.control.set {
+                $0.oauth = .error("invalid_grant", description: "Token must be a short-lived token")
+            }
+            let devices = try await rig.addDevices(app, tokens: ["a", "b", "c"], channel: "android")
+            let job = try await rig.addJob("shop", devices: devices) { $0.route = .fcm }
+            try await rig.deliver { service in
+                let isDelayed = try await rig.wait {
+                    try await rig.number("SELECT count(*) FROM peal.batch_delayed") == 1
+                }
+                #expect(isDelayed)
+                #expect(try await rig.texts("SELECT reason FROM peal.batch_delayed") == ["invalid_grant"])
+                #expect(rig.simulator.ledger.totals.requests(to: .fcm) == 0)
+                rig.simulator.control.reset()
+                let isDone = try await rig.wait(upTo: .seconds(30)) {
+                    try await rig.promoteAll()
+                    service.wake(.campaign)
+                    return try await rig.remaining(job) == 0
+                }
+                #expect(isDone)
+            }
+            #expect(try await rig.outcomes(job) == ["accepted": 3])
+            #expect(try await rig.number("SELECT max(attempt) FROM peal.result") == 1)
+            #expect(try await rig.accountingFaults() == 0)
+        }
+    }
+
+    @Test func `an access token that FCM no longer takes is renewed once`() async throws {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addFCM(app)
+            let devices = try await rig.addDevices(app, tokens: (0..<100).map { "t\($0)" }, channel: "android")
+            let first = try await rig.addJob("shop", devices: devices) { $0.route = .fcm }
+            #expect(try await rig.send(first))
+            rig.simulator.expireAccessTokens()
+            let second = try await rig.addJob("shop", devices: devices) { $0.route = .fcm }
+            #expect(try await rig.send(second))
+            #expect(try await rig.outcomes(second) == ["accepted": 100])
+            #expect(rig.simulator.ledger.totals.requests(to: .oauth) == 2)
+        }
+    }
+
+    @Test func `case 53: a project that forbids the account fails the send and touches no device`() async throws {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addFCM(app)
+            rig.simulator.control.add(Rule(.fault(.permissionDenied), role: .fcm))
+            let devices = try await rig.addDevices(app, tokens: (0..<10).map { "t\($0)" }, channel: "android")
+            let job = try await rig.addJob("shop", devices: devices) { $0.route = .fcm }
+            #expect(try await rig.send(job))
+            #expect(try await rig.outcomes(job) == ["rejected:PERMISSION_DENIED": 10])
+            #expect(try await rig.number("SELECT count(*) FROM peal.device WHERE disabled_at IS NOT NULL") == 0)
+        }
+    }
+
+    @Test func `an app without a credential for the route is told so`() async throws {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            let devices = try await rig.addDevices(app, tokens: DeliveryRig.tokens(4))
+            let job = try await rig.addJob("shop", devices: devices)
+            #expect(try await rig.send(job))
+            #expect(try await rig.outcomes(job) == ["rejected:no_credential": 4])
+            #expect(try await rig.accountingFaults() == 0)
+        }
+    }
+
+    @Test func `a credential sealed under another master key makes its messages wait`() async throws {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app)
+            let devices = try await rig.addDevices(app, tokens: DeliveryRig.tokens(4))
+            let job = try await rig.addJob("shop", devices: devices)
+            let other = try SealingKey(bytes: Array(repeating: 9, count: 32))
+            try await rig.deliver {
+                $0.masterKey = other
+            } _: { _ in
+                let isDelayed = try await rig.wait {
+                    try await rig.texts("SELECT reason FROM peal.batch_delayed") == ["credential_unreadable"]
+                }
+                #expect(isDelayed)
+            }
+            #expect(try await rig.remaining(job) == 4)
+            #expect(rig.simulator.ledger.totals.requests == 0)
+        }
+    }
+}

@@ -1,0 +1,189 @@
+import Delivery
+import Postgres
+import ProviderSimulator
+import PushCore
+import Testing
+
+@Suite struct DeadTokenTests {
+    private func disabled(_ rig: DeliveryRig) async throws -> [String: String] {
+        let rows = try await rig.query("SELECT token, disabled_reason FROM peal.device WHERE disabled_at IS NOT NULL")
+        return Dictionary(uniqueKeysWithValues: try rows.indices.map { (try rows.text($0, 0), try rows.text($0, 1)) })
+    }
+
+    @Test func `case 33: one bad token of 500 is disabled and costs the others nothing`() async throws {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app)
+            let tokens = DeliveryRig.tokens(500)
+            let devices = try await rig.addDevices(app, tokens: tokens)
+            rig.simulator.control.add(Rule(.reject(reason: "BadDeviceToken"), tokenPrefix: tokens[250]))
+            let job = try await rig.addJob("shop", devices: devices)
+            #expect(try await rig.send(job))
+            #expect(try await rig.outcomes(job) == ["accepted": 499, "rejected:BadDeviceToken": 1])
+            #expect(try await disabled(rig) == [tokens[250]: "BadDeviceToken"])
+
+            let next = try await rig.addJob("shop", devices: devices)
+            #expect(try await rig.send(next))
+            #expect(try await rig.outcomes(next) == ["accepted": 499, "skipped:disabled": 1])
+            #expect(try await rig.accountingFaults() == 0)
+        }
+    }
+
+    @Test func `case 46: three words for a dead token are final, and none is sent again`() async throws {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app)
+            let tokens = DeliveryRig.tokens(3)
+            let devices = try await rig.addDevices(app, tokens: tokens)
+            let reasons = ["Unregistered", "BadDeviceToken", "DeviceTokenNotForTopic"]
+            for (token, reason) in zip(tokens, reasons) {
+                rig.simulator.control.add(Rule(.reject(reason: reason, timestamp: .now), tokenPrefix: token))
+            }
+            let job = try await rig.addJob("shop", devices: devices) { $0.lane = .transactional }
+            #expect(try await rig.send(job))
+            #expect(rig.simulator.ledger.totals.requests == 3)
+            #expect(try await disabled(rig) == Dictionary(uniqueKeysWithValues: zip(tokens, reasons)))
+        }
+    }
+
+    @Test func `promise 8: a token that was registered after the provider's word keeps its device`() async throws {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app)
+            let tokens = DeliveryRig.tokens(2)
+            let devices = try await rig.addDevices(app, tokens: tokens)
+            rig.simulator.control.add(Rule(.reject(reason: "Unregistered", timestamp: .secondsAgo(3_600))))
+            _ = try await rig.query("UPDATE peal.device SET registered_at = now() WHERE id = $1", [.int64(devices[0])])
+            let job = try await rig.addJob("shop", devices: devices)
+            #expect(try await rig.send(job))
+            #expect(try await disabled(rig) == [tokens[1]: "Unregistered"])
+        }
+    }
+
+    @Test func `promise 8: a token that was replaced meanwhile keeps its device`() async throws {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app)
+            let devices = try await rig.addDevices(app, tokens: DeliveryRig.tokens(1))
+            rig.simulator.control.add(Rule(.reject(reason: "Unregistered", timestamp: .now), delayMilliseconds: 500))
+            let job = try await rig.addJob("shop", devices: devices)
+            try await rig.deliver { _ in
+                #expect(await rig.simulator.ledger.waitUntil(1))
+                _ = try await rig.query("UPDATE peal.device SET token = 'abab' WHERE id = $1", [.int64(devices[0])])
+                #expect(try await rig.waitUntilDone(job))
+            }
+            #expect(try await disabled(rig).isEmpty)
+        }
+    }
+
+    @Test(arguments: [
+        ("BadTopic", 400), ("PayloadEmpty", 400), ("BadPriority", 400), ("PayloadTooLarge", 413), ("BadPath", 404),
+        ("TopicDisallowed", 400), ("InvalidProviderToken", 403), ("Forbidden", 403), ("MadeUp", 400),
+    ])
+    func `promise 8: a payload or credential fault leaves the device alone`(reason: String, status: Int) async throws {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app)
+            let devices = try await rig.addDevices(app, tokens: DeliveryRig.tokens(3))
+            rig.simulator.control.add(Rule(.reject(reason: reason, status: status)))
+            let job = try await rig.addJob("shop", devices: devices)
+            #expect(try await rig.send(job))
+            #expect(try await rig.outcomes(job) == ["rejected:\(reason)": 3])
+            #expect(try await disabled(rig).isEmpty)
+            #expect(try await rig.accountingFaults() == 0)
+        }
+    }
+
+    @Test func `promise 8: when every token seems dead the channel is held and no device is disabled`() async throws {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app)
+            let devices = try await rig.addDevices(app, tokens: DeliveryRig.tokens(3_000))
+            rig.simulator.control.add(Rule(.reject(reason: "BadDeviceToken")))
+            let job = try await rig.addJob("shop", devices: devices) { $0.batchSize = 500 }
+            try await rig.deliver { _ in
+                let isSo = try await rig.wait { try await rig.number("SELECT count(*) FROM peal.batch") == 0 }
+                #expect(isSo)
+            }
+            #expect(try await disabled(rig).isEmpty)
+            #expect(try await rig.remaining(job) > 1_000)
+            let reasons = try await rig.texts("SELECT DISTINCT reason FROM peal.batch_delayed")
+            #expect(reasons == ["too_many_dead_tokens"])
+            #expect(try await rig.accountingFaults() == 0)
+        }
+    }
+
+    @Test(arguments: [
+        (FCMFault.unregistered, "UNREGISTERED", true), (.invalidToken, "INVALID_ARGUMENT", true),
+        (.invalidField, "INVALID_ARGUMENT", false), (.tooBig, "INVALID_ARGUMENT", false),
+        (.senderMismatch, "SENDER_ID_MISMATCH", true), (.thirdPartyAuth, "THIRD_PARTY_AUTH_ERROR", false),
+    ])
+    func `cases 49, 50, 53: what FCM says of one token decides about that one`(
+        fault: FCMFault,
+        reason: String,
+        isDead: Bool
+    ) async throws {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addFCM(app)
+            let tokens = (0..<10).map { "plain-\($0)" }
+            let devices = try await rig.addDevices(app, tokens: tokens, channel: "android")
+            rig.simulator.control.add(Rule(.fault(fault), tokenPrefix: tokens[4]))
+            let job = try await rig.addJob("shop", devices: devices) { $0.route = .fcm }
+            #expect(try await rig.send(job))
+            #expect(try await rig.outcomes(job) == ["accepted": 9, "rejected:\(reason)": 1])
+            #expect(try await disabled(rig) == (isDead ? [tokens[4]: reason] : [:]))
+        }
+    }
+
+    @Test func `case 70: of five refusals only the dead token is disabled`() async throws {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app)
+            let tokens = DeliveryRig.tokens(4)
+            let devices = try await rig.addDevices(app, tokens: tokens)
+            let answers: [Behaviour] = [
+                .reject(reason: "TooManyRequests"), .reject(reason: "PayloadTooLarge"),
+                .reject(reason: "InternalServerError"), .reject(reason: "Unregistered", timestamp: .now),
+            ]
+            for (token, answer) in zip(tokens, answers) {
+                rig.simulator.control.add(Rule(answer, tokenPrefix: token))
+            }
+            let job = try await rig.addJob("shop", devices: devices)
+            try await rig.deliver { _ in
+                let isSo = try await rig.wait { try await rig.number("SELECT count(*) FROM peal.batch") == 0 }
+                #expect(isSo)
+            }
+            #expect(try await disabled(rig) == [tokens[3]: "Unregistered"])
+            #expect(try await rig.remaining(job) == 2)
+            #expect(try await rig.accountingFaults() == 0)
+        }
+    }
+
+    @Test func `case 54: throttling, silence and unavailability leave the device alone`() async throws {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app)
+            let devices = try await rig.addDevices(app, tokens: DeliveryRig.tokens(1))
+            let job = try await rig.addJob("shop", devices: devices)
+            let script: [Behaviour] = [
+                .reject(reason: "TooManyRequests"), .silence, .reject(reason: "ServiceUnavailable"),
+            ]
+            try await rig.deliver {
+                $0.laneSettings[.campaign]?.requestTimeLimit = .milliseconds(300)
+            } _: { service in
+                for behaviour in script {
+                    rig.simulator.control.set(rules: [Rule(behaviour)])
+                    #expect(try await rig.wait { try await rig.number("SELECT count(*) FROM peal.batch_delayed") == 1 })
+                    rig.simulator.control.reset()
+                    try await rig.promoteAll()
+                    service.wake(.campaign)
+                }
+                #expect(try await rig.waitUntilDone(job))
+            }
+            #expect(try await rig.outcomes(job) == ["accepted": 1])
+            #expect(try await rig.number("SELECT attempt FROM peal.result") == 4)
+            #expect(try await disabled(rig).isEmpty)
+        }
+    }
+}

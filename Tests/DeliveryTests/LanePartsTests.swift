@@ -1,0 +1,119 @@
+@testable import Delivery
+import PushCore
+import Testing
+
+@Suite struct LanePartsTests {
+    @Test func `the floor of the claim trails the clock and is left out now and then`() {
+        var floor = ClaimFloor(lag: .seconds(4), sweepInterval: .seconds(10))
+        let start = ContinuousClock.now
+        let sweep = floor.floor(now: start)
+        #expect(sweep == ClaimFloor.none)
+        floor.note(clock: 100, now: start)
+        floor.note(clock: 200, now: start + .seconds(2))
+        let young = floor.floor(now: start + .seconds(3))
+        #expect(young == ClaimFloor.none, "nothing is old enough")
+        let old = floor.floor(now: start + .seconds(5))
+        #expect(old == 100)
+        floor.note(clock: 300, now: start + .seconds(7))
+        let moved = floor.floor(now: start + .seconds(8))
+        #expect(moved == 200)
+        let again = floor.floor(now: start + .seconds(11))
+        #expect(again == ClaimFloor.none)
+    }
+
+    private func room(_ batches: [(app: Int32, messages: Int, isSlow: Bool)]) -> ClaimRoom {
+        ClaimRoom(
+            batches.map { ClaimRoom.Batch(app: AppID($0.app), messages: $0.messages, isSlow: $0.isSlow) },
+            settings: .campaign
+        )
+    }
+
+    @Test func `an app that has enough in hand leaves room for others`() {
+        let many = room(Array(repeating: (1, 100, false), count: 6))
+        #expect(many.limit > 0 && many.excludedApps == [AppID(1)])
+        let large = room([(1, 15_000, false)])
+        #expect(large.limit > 0 && large.excludedApps == [AppID(1)])
+        #expect(room([(1, 100, false)]).excludedApps.isEmpty)
+    }
+
+    @Test func `slow batches take no places, but their app gets no more`() {
+        let slow = room(Array(repeating: (1, 5_000, true), count: 20))
+        #expect(slow.limit == LaneSettings.campaign.claimLimit)
+        #expect(slow.excludedApps == [AppID(1)])
+        #expect(room(Array(repeating: (1, 1, true), count: 64)).limit == 0, "there is an end to it all the same")
+    }
+
+    @Test func `waits of a batch fall into few groups`() {
+        var delays = Delays()
+        let reason = ReasonTable.Index.none
+        for index in 0..<100 {
+            delays.add(index, size: 100, due: .after(.milliseconds(index * 10)), attempt: 2, reason: reason)
+        }
+        #expect(delays.groups.count <= 2)
+        #expect(delays.groups.map { $0.done.count - $0.done.setCount }.reduce(0, +) == 100)
+        for index in 0..<100 {
+            delays.add(index, size: 100, due: .after(.seconds(3_000 + index)), attempt: 3, reason: reason)
+        }
+        #expect(delays.groups.count <= 4)
+        #expect(delays.groups.allSatisfy { $0.due != .after(.zero) })
+    }
+
+    @Test func `a wait is rounded up, never down`() {
+        for milliseconds in [1, 999, 1_000, 1_001, 3_999, 4_000, 7_777, 899_999] {
+            var delays = Delays()
+            let wait = Duration.milliseconds(milliseconds)
+            delays.add(0, size: 1, due: .after(wait), attempt: 2, reason: .none)
+            guard case .after(let rounded) = delays.groups[0].due else { continue }
+            #expect(rounded >= wait && rounded <= wait * 1.5 + .seconds(1))
+        }
+    }
+
+    @Test func `reasons are kept short, clean and bounded`() {
+        var table = ReasonTable()
+        #expect(table.index(of: "") == .none)
+        let index = table.index(of: "a\u{0}b\u{e9}")
+        #expect(table[index] == "a?b??")
+        #expect(table.index(of: "a\u{0}b\u{e9}") == index)
+        let long = table.index(of: String(repeating: "x", count: 1_000))
+        #expect(table[long].utf8.count == ReasonTable.lengthLimit)
+        for number in 0..<10_000 { _ = table.index(of: "made up \(number)") }
+        #expect(table[table.index(of: "one more")] == "other")
+    }
+
+    @Test(
+        arguments: [
+            ("https://api.push.apple.com", Endpoint(host: "api.push.apple.com")),
+            ("https://localhost:2197/", Endpoint(host: "localhost", port: 2_197)),
+            ("https://[::1]:443/token", Endpoint(host: "::1", path: "/token")), ("http://x", nil), ("https://", nil),
+            ("https://x:0", nil), ("https://x:70000", nil), ("https://user@x", nil), ("x", nil),
+        ] as [(String, Endpoint?)]
+    )
+    func `an endpoint is an https URL`(url: String, expected: Endpoint?) {
+        #expect(Endpoint(url: url) == expected)
+    }
+
+    @Test func `a UUID is recognised in either case`() {
+        let id = UUIDValue(high: 0x0123_4567_89AB_CDEF, low: 0xFEDC_BA98_7654_3210)
+        #expect(id.isSpelt(by: Array(id.description.utf8).span))
+        #expect(id.isSpelt(by: Array(id.description.uppercased().utf8).span))
+        #expect(!id.isSpelt(by: Array("0123".utf8).span))
+        #expect(!id.isSpelt(by: Array(id.description.replacing("f", with: "e").utf8).span))
+    }
+
+    @Test func `the token endpoint's answers are told apart`() throws {
+        let now = WallClock.Instant(secondsSinceEpoch: 1_000)
+        let good = #"{"access_token": "ya29.x", "expires_in": 3599, "token_type": "Bearer"}"#
+        let bearer = try GoogleToken.read(status: 200, body: Array(good.utf8), now: now)
+        #expect(bearer.expiresAt.secondsSinceEpoch == 4_599)
+        #expect(String(decoding: bearer.value, as: UTF8.self) == "bearer ya29.x")
+        for (status, body, isFinal) in [
+            (400, #"{"error": "invalid_grant"}"#, true), (200, #"{"id_token": "x"}"#, true), (503, "<html>", false),
+            (429, "", false), (200, "[", true),
+        ] {
+            let refusal = #expect(throws: GoogleToken.Refusal.self) {
+                try GoogleToken.read(status: status, body: Array(body.utf8), now: now)
+            }
+            #expect(refusal?.isFinal == isFinal)
+        }
+    }
+}

@@ -1,0 +1,66 @@
+import Delivery
+import Postgres
+import ProviderSimulator
+import PushCore
+import Testing
+
+@Suite struct StopTests {
+    @Test func `case 120: a stop writes what was in flight and gives the rest back at once`() async throws {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app)
+            let devices = try await rig.addDevices(app, tokens: DeliveryRig.tokens(5_500))
+            let job = try await rig.addJob("shop", devices: devices) { $0.batchSize = 1_000 }
+            rig.simulator.control.set(rules: [
+                Rule(.settings(maxConcurrentStreams: 50), times: 1), Rule(.accept, delayMilliseconds: 700),
+            ])
+            let worker = try await rig.startWorker()
+            #expect(await rig.simulator.ledger.waitUntil(40))
+            await worker.stop(within: .seconds(10))
+            let accepted = rig.simulator.ledger.totals.accepted
+            #expect(try await rig.outcomes(job) == ["accepted": Int64(accepted)])
+            #expect(accepted < 5_500)
+            #expect(try await rig.remaining(job) == Int64(5_500 - accepted))
+            // Anyone may go on at once, and nothing is in doubt.
+            #expect(try await rig.number("SELECT count(*) FROM peal.batch WHERE lease_until > now()") == 0)
+            #expect(try await rig.number("SELECT coalesce(max(sending_to), 0) FROM peal.batch") == 0)
+            #expect(try await rig.accountingFaults() == 0)
+
+            rig.simulator.control.reset()
+            #expect(try await rig.send(job))
+            #expect(try await rig.outcomes(job) == ["accepted": 5_500])
+            #expect(rig.simulator.ledger.acceptedHistogram() == [1: 5_500])
+        }
+    }
+
+    @Test(arguments: ["resend", "unknown"])
+    func `a stop that cannot wait writes what was settled and leaves the rest to the policy`(
+        onDoubt: String
+    ) async throws {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app)
+            let devices = try await rig.addDevices(app, tokens: DeliveryRig.tokens(200))
+            let job = try await rig.addJob("shop", devices: devices) { $0.onDoubt = onDoubt }
+            rig.simulator.control.set(rules: [Rule(.silence, skip: 100)])
+            let worker = try await rig.startWorker()
+            #expect(await rig.simulator.ledger.waitUntil(150))
+            let isWritten = try await rig.wait { try await rig.number("SELECT count(*) FROM peal.result") == 100 }
+            #expect(isWritten)
+            await worker.kill()
+            #expect(try await rig.accountingFaults() == 0)
+            rig.simulator.control.reset()
+            try await rig.promoteAll()
+            #expect(try await rig.send(job))
+            let outcomes = try await rig.outcomes(job)
+            #expect(outcomes.values.reduce(0, +) == 200)
+            if onDoubt == "resend" {
+                #expect(outcomes == ["accepted": 200])
+            } else {
+                #expect(outcomes.keys.allSatisfy { $0 == "accepted" || $0.hasPrefix("unknown:") })
+                #expect(rig.simulator.ledger.acceptedHistogram().keys.allSatisfy { $0 == 1 })
+            }
+            #expect(try await rig.accountingFaults() == 0)
+        }
+    }
+}
