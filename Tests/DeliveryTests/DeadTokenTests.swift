@@ -40,7 +40,7 @@ import Testing
                 rig.simulator.control.add(Rule(.reject(reason: reason, timestamp: .now), tokenPrefix: token))
             }
             let job = try await rig.addJob("shop", devices: devices) { $0.lane = .transactional }
-            #expect(try await rig.send(job))
+            #expect(try await rig.send(job) { $0.lanes = [.transactional] })
             #expect(rig.simulator.ledger.totals.requests == 3)
             #expect(try await disabled(rig) == Dictionary(uniqueKeysWithValues: zip(tokens, reasons)))
         }

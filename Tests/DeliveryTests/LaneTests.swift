@@ -17,7 +17,9 @@ import Testing
             // The campaign's messages get no answer, so that its streams and places stay taken.
             rig.simulator.control.set(rules: [Rule(.silence, tokenPrefix: "ab00000", skip: 1)])
             _ = try await rig.addJob("shop", devices: devices) { $0.batchSize = 5_000 }
-            try await rig.deliver { service in
+            try await rig.deliver {
+                $0.lanes = Set(Lane.allCases)
+            } _: { service in
                 #expect(await rig.simulator.ledger.waitUntil(900, upTo: .seconds(20)))
                 rig.simulator.control.set(rules: [
                     Rule(.accept, tokenPrefix: DeliveryRig.tokens(1, seed: 7)[0]), Rule(.silence),

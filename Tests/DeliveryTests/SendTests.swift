@@ -1,3 +1,4 @@
+import Delivery
 import Postgres
 import ProviderSimulator
 import PushCore
@@ -49,7 +50,7 @@ import Testing
                 $0.lane = .transactional
                 $0.collapseID = "order-1"
             }
-            #expect(try await rig.send(job))
+            #expect(try await rig.send(job) { $0.lanes = [.transactional] })
             let request = try #require(rig.simulator.ledger.requests().first)
             #expect(request.topic == "com.example.app")
             #expect(request.pushType == "alert")

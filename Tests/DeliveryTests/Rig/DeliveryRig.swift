@@ -27,6 +27,8 @@ final class DeliveryRig: Sendable {
         _ options: SimulatorOptions = SimulatorOptions(),
         _ body: (DeliveryRig) async throws -> Void
     ) async throws {
+        await RigPlaces.shared.enter()
+        defer { RigPlaces.shared.leave() }
         try await withDatabase { database in
             let simulator = try ProviderSimulator.start(options)
             defer { simulator.stop() }
@@ -48,6 +50,8 @@ final class DeliveryRig: Sendable {
             logger: logger
         )
         configuration.credentialRefresh = .milliseconds(200)
+        // Each lane has two connections, and the server of the tests has a hundred.
+        configuration.lanes = [.campaign]
         return configuration
     }
 
@@ -158,5 +162,40 @@ struct Pause {
         func wait(until moment: ContinuousClock.Instant) async {
             _ = try? await ContinuousClock().sleep(until: moment)
         }
+    }
+}
+
+/// Lets so many rigs be at work at once: the test process has one database server, and the machine few cores.
+private final class RigPlaces: Sendable {
+    static let shared = RigPlaces()
+
+    private struct State {
+        var free = 6
+        var waiting: [CheckedContinuation<Void, Never>] = []
+    }
+
+    private let state = Mutex(State())
+
+    func enter() async {
+        await withCheckedContinuation { continuation in
+            let isFree = state.withLock { state in
+                if state.free > 0 {
+                    state.free -= 1
+                    return true
+                }
+                state.waiting.append(continuation)
+                return false
+            }
+            if isFree { continuation.resume() }
+        }
+    }
+
+    func leave() {
+        let next = state.withLock { state -> CheckedContinuation<Void, Never>? in
+            guard state.waiting.isEmpty else { return state.waiting.removeFirst() }
+            state.free += 1
+            return nil
+        }
+        next?.resume()
     }
 }

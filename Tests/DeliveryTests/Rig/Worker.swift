@@ -60,8 +60,8 @@ extension DeliveryRig {
     /// Roles belong to the whole server, so they go when the test ends.
     func dropRoles() async throws {
         let roles = try await texts(
-            "SELECT rolname::text FROM pg_roles WHERE rolname LIKE $1",
-            [.text("\(database.name)_%")]
+            "SELECT rolname::text FROM pg_roles WHERE starts_with(rolname::text, $1)",
+            [.text("\(database.name)_")]
         )
         for role in roles {
             _ = try await query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '\(role)'")
