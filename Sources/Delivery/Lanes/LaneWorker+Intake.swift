@@ -247,7 +247,10 @@ extension LaneWorker {
             "A batch was claimed again and again and nothing of it was settled",
             [.batchID: .describing(row.id), .jobID: .describing(row.job), .batchSize: .number(row.size)]
         )
-        guard row.size > 1 else { return settleRest(batch, .rejected, reason: "quarantined") }
+        guard row.size > 1 else {
+            if row.sendingTo > 0, batch.doubt == .unknown { settleDoubtful(batch) }
+            return settleRest(batch, .rejected, reason: "quarantined")
+        }
         let half = row.size / 2
         let connection = try await reader.connection()
         _ = try await connection.query(
