@@ -13,7 +13,7 @@ if [ ! -t 1 ]; then say() { printf '==> %s\n' "$*"; }; fi
 # The Debian packages: compiler side first, then what the tests and the demo run.
 packages=(
     pkg-config libpq-dev libssl-dev libnghttp2-dev
-    postgresql pgbouncer
+    postgresql pgbouncer nghttp2-server
     ca-certificates tzdata git
 )
 
