@@ -23,8 +23,6 @@ package struct CredentialProbe: Sendable {
         package let advice: String
     }
 
-    /// APNs answers BadDeviceToken to it once it has accepted everything else.
-    private static let apnsToken = String(repeating: "0", count: 64)
     private static let timeLimit: Duration = .seconds(15)
 
     private let database: PostgresConfiguration
@@ -105,6 +103,12 @@ package struct CredentialProbe: Sendable {
         return Self.finding(verdict, of: credential)
     }
 
+    /// A token that no device has, another for each credential: APNs answers BadDeviceToken once all else is accepted.
+    private static func apnsToken(for credential: CredentialID) -> String {
+        let digits = String(credential.value, radix: 16)
+        return String(repeating: "0", count: 64 - digits.count) + digits
+    }
+
     /// A message that would be shown nowhere even if a device had the token.
     private static func request(for credential: ProviderCredential) throws(HTTP2Error) -> RequestBatch {
         var builder = RequestBatchBuilder(timeLimit: timeLimit, reserving: 1, bytesEach: 512)
@@ -117,7 +121,7 @@ package struct CredentialProbe: Sendable {
                 try builder.addField(name, value: value)
             }
             let body = builder.makeBody(.bytes(builder.store(#"{"aps":{"content-available":1}}"#)))
-            try builder.add(path: builder.store("/3/device/\(apnsToken)"), body: body)
+            try builder.add(path: builder.store("/3/device/\(apnsToken(for: credential.id))"), body: body)
         case .fcm(let projectID, _, _, _, _):
             try builder.addField("content-type", value: "application/json")
             let text = #"{"validate_only":true,"message":{"token":"peal-credential-verify","data":{"peal":"verify"}}}"#
