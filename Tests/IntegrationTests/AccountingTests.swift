@@ -13,7 +13,7 @@ extension CampaignTests {
             Array(repeating: ["ab", "ok:"], count: 8).flatMap(\.self)
             + ["deadbeef", "f1250429", "first-unavailable:", "bad41301"]
 
-        @Test(.timeLimit(.minutes(3)))
+        @Test(.timeLimit(.minutes(4)))
         func `promise 1: the count adds up in every committed state of a mixed run`() async throws {
             var options = SimulatorOptions()
             options.latencyMilliseconds = 20

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 @Suite struct BlameTests {
-    @Test(.timeLimit(.minutes(1)))
+    @Test(.timeLimit(.minutes(4)))
     func `promise 8: faults of payload and header leave every device alone`() async throws {
         try await withPipeline { pipeline in
             let words = [
@@ -21,7 +21,7 @@ import Testing
         }
     }
 
-    @Test(.timeLimit(.minutes(1)))
+    @Test(.timeLimit(.minutes(4)))
     func `promise 8: a refused credential fails the send and leaves every device alone`() async throws {
         try await withPipeline { pipeline in
             try await pipeline.addDevices(1_000)
@@ -40,7 +40,7 @@ import Testing
         }
     }
 
-    @Test(.timeLimit(.minutes(1)))
+    @Test(.timeLimit(.minutes(4)))
     func `promise 8: dead tokens are disabled on the provider's word, and the next send leaves them out`() async throws
     {
         try await withPipeline { pipeline in
@@ -71,7 +71,7 @@ import Testing
         }
     }
 
-    @Test(.timeLimit(.minutes(1)))
+    @Test(.timeLimit(.minutes(4)))
     func `promise 8: when every token looks dead at once the channel is held and nobody is disabled`() async throws {
         try await withPipeline { pipeline in
             try await pipeline.addDevices(500, ["bad40002"])

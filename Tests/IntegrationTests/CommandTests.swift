@@ -8,7 +8,7 @@ import Testing
 
 /// The `peal` command as a process.
 @Suite struct CommandTests {
-    @Test(.timeLimit(.minutes(1)))
+    @Test(.timeLimit(.minutes(4)))
     func `a wrong master key is named, by the command and by the worker, and no device is touched`() async throws {
         try await withPipeline { pipeline in
             try await pipeline.addDevices(20)
@@ -35,7 +35,7 @@ import Testing
         }
     }
 
-    @Test(.timeLimit(.minutes(1)), arguments: [["worker"], ["app", "list"], ["migrate"], ["job", "list"]])
+    @Test(.timeLimit(.minutes(4)), arguments: [["worker"], ["app", "list"], ["migrate"], ["job", "list"]])
     func `a database that is down ends a command with status 3 and says what to check`(words: [String]) async throws {
         let environment = [
             "PEAL_DATABASE_URL": "postgresql://postgres@/peal?host=/nonexistent",
@@ -49,7 +49,7 @@ import Testing
         #expect(unset.output.contains("PEAL_DATABASE_URL is not set"), "\(unset.output)")
     }
 
-    @Test(.timeLimit(.minutes(1)))
+    @Test(.timeLimit(.minutes(4)))
     func `a database without the schema is told apart from one that is down`() async throws {
         try await withEmptyDatabase { database in
             let environment = [
@@ -63,7 +63,7 @@ import Testing
         }
     }
 
-    @Test(.timeLimit(.minutes(2)))
+    @Test(.timeLimit(.minutes(4)))
     func `peal up makes a database, serves it, and leaves nothing running`() async throws {
         try await withScratchDirectory { directory in
             for attempt in 1...2 {
@@ -84,7 +84,7 @@ import Testing
         }
     }
 
-    @Test(.timeLimit(.minutes(2)))
+    @Test(.timeLimit(.minutes(4)))
     func `peal up that is killed takes its server with it, and starts again on the same data`() async throws {
         try await withScratchDirectory { directory in
             let environment = ["PEAL_LOG_LEVEL": "info"]

@@ -21,7 +21,7 @@ extension CampaignTests {
         /// A campaign's flush takes what was settled within a quarter of a second, 5,000 results at most.
         private static let oneFlush = 5_000
 
-        @Test(.timeLimit(.minutes(3)), arguments: ["resend", "unknown"])
+        @Test(.timeLimit(.minutes(4)), arguments: ["resend", "unknown"])
         func `promise 3: after kill -9 each recipient has one outcome, and the doubt is bounded`(
             onDoubt: String
         ) async throws {
@@ -57,7 +57,7 @@ extension CampaignTests {
             }
         }
 
-        @Test(.timeLimit(.minutes(3)))
+        @Test(.timeLimit(.minutes(4)))
         func `promise 4: a worker that wakes up after its lease changes nothing`() async throws {
             try await withPipeline(Self.options) { pipeline in
                 try await pipeline.addDevices(6_000)
@@ -94,7 +94,7 @@ extension CampaignTests {
             )
         }
 
-        @Test(.timeLimit(.minutes(3)))
+        @Test(.timeLimit(.minutes(4)))
         func `two worker processes share a campaign and reach each token once`() async throws {
             try await withPipeline(Self.options) { pipeline in
                 try await pipeline.addDevices(30_000)

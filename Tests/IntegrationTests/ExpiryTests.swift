@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 @Suite struct ExpiryTests {
-    @Test(.timeLimit(.minutes(1)))
+    @Test(.timeLimit(.minutes(4)))
     func `promise 5: what waited until after its expiry is never sent`() async throws {
         try await withPipeline { pipeline in
             try await pipeline.addDevices(200)
@@ -27,7 +27,7 @@ import Testing
         }
     }
 
-    @Test(.timeLimit(.minutes(1)), arguments: [false, true])
+    @Test(.timeLimit(.minutes(4)), arguments: [false, true])
     func `promise 5: no attempt is made after the expiry, whatever the provider does`(isSilent: Bool) async throws {
         try await withPipeline { pipeline in
             let refusal: [Rule] = [
@@ -55,7 +55,7 @@ import Testing
         }
     }
 
-    @Test(.timeLimit(.minutes(1)))
+    @Test(.timeLimit(.minutes(4)))
     func `promise 5: the provider is told the time that is left`() async throws {
         try await withPipeline { pipeline in
             try await pipeline.addDevices(20)

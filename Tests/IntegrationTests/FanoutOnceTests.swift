@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 @Suite struct FanoutOnceTests {
-    @Test(.timeLimit(.minutes(2)))
+    @Test(.timeLimit(.minutes(4)))
     func `promise 2: segments and ids that lead to the same token make one message`() async throws {
         try await withPipeline { pipeline in
             try await pipeline.addDevices(900)
@@ -30,7 +30,7 @@ import Testing
         }
     }
 
-    @Test(.timeLimit(.minutes(2)))
+    @Test(.timeLimit(.minutes(4)))
     func `promise 2: devices that come, go and return while the fan-out runs get one message or none`() async throws {
         var options = SimulatorOptions()
         options.latencyMilliseconds = 20

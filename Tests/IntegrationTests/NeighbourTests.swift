@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 @Suite struct NeighbourTests {
-    @Test(.timeLimit(.minutes(2)))
+    @Test(.timeLimit(.minutes(4)))
     func `promise 9: an app with broken credentials and a silent provider costs its neighbour nothing`() async throws {
         let silent = try ProviderSimulator.start()
         defer { silent.stop() }
@@ -33,7 +33,7 @@ import Testing
         }
     }
 
-    @Test(.timeLimit(.minutes(2)))
+    @Test(.timeLimit(.minutes(4)))
     func `promise 9: a job that cannot be sent does not hold up other jobs`() async throws {
         try await withPipeline { pipeline in
             try await pipeline.addDevices(100, to: "talk")
@@ -48,7 +48,7 @@ import Testing
         }
     }
 
-    @Test(.timeLimit(.minutes(2)), arguments: [Lane.transactional, Lane.call])
+    @Test(.timeLimit(.minutes(4)), arguments: [Lane.transactional, Lane.call])
     func `promise 10: an urgent push does not wait behind a campaign to a slow provider`(lane: Lane) async throws {
         var options = SimulatorOptions()
         options.apns.streamsAfterAcceptance = 20

@@ -8,7 +8,7 @@ import Testing
 
 /// The way of a newcomer, by commands alone, from an empty database to the results of a send.
 @Suite struct NewcomerTests {
-    @Test(.timeLimit(.minutes(2)))
+    @Test(.timeLimit(.minutes(4)))
     func `from an empty database to the results of a send by commands alone`() async throws {
         try await withScratchDirectory { directory in
             let simulator = try ProviderSimulator.start()

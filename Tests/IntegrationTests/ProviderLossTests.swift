@@ -24,7 +24,7 @@ extension CampaignTests {
             .goAway(GoAway(lastStream: .zero, then: .closeNow)),
         ]
 
-        @Test(.timeLimit(.minutes(3)), arguments: ["resend", "unknown"])
+        @Test(.timeLimit(.minutes(4)), arguments: ["resend", "unknown"])
         func `promise 3: connections that end in every way leave one outcome each`(onDoubt: String) async throws {
             try await withPipeline(Self.options) { pipeline in
                 try await pipeline.addDevices(6_000)

@@ -12,7 +12,7 @@ extension CampaignTests {
         private static let kills = 6
 
         /// Killed once while the audience is frozen, then again and again wherever it is.
-        @Test(.timeLimit(.minutes(3)))
+        @Test(.timeLimit(.minutes(4)))
         func `promise 3: a worker killed again and again loses nobody and repeats few`() async throws {
             var options = SimulatorOptions()
             options.latencyMilliseconds = 20

@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 @Suite struct SecrecyTests {
-    @Test(.timeLimit(.minutes(1)))
+    @Test(.timeLimit(.minutes(4)))
     func `promise 12: no token, payload, key or bearer in a log line or an error column`() async throws {
         try await withPipeline { pipeline in
             let words = [

@@ -7,7 +7,7 @@ import Testing
 
 /// One worker that sends: from the row to the results.
 @Suite struct SendTests {
-    @Test(.timeLimit(.minutes(2)))
+    @Test(.timeLimit(.minutes(4)))
     func `a job reaches every device on its own route and ends with one result each`() async throws {
         try await withPipeline { pipeline in
             try await pipeline.addDevices(300)
@@ -26,7 +26,7 @@ import Testing
         }
     }
 
-    @Test(.timeLimit(.minutes(1)))
+    @Test(.timeLimit(.minutes(4)))
     func `an empty audience completes at once`() async throws {
         try await withPipeline { pipeline in
             let none = try await pipeline.send()
@@ -44,7 +44,7 @@ import Testing
         }
     }
 
-    @Test(.timeLimit(.minutes(1)))
+    @Test(.timeLimit(.minutes(4)))
     func `a push is sent with the transaction that inserted it, and not at all when that rolls back`() async throws {
         try await withPipeline { pipeline in
             try await pipeline.addDevices(2, ["ab"])
@@ -83,7 +83,7 @@ import Testing
         return JobID(try await connection.query(insert, [.text(user)]).uuid(0, 0))
     }
 
-    @Test(.timeLimit(.minutes(2)))
+    @Test(.timeLimit(.minutes(4)))
     func `everything works through PgBouncer in transaction mode`() async throws {
         try await withPipeline { pipeline in
             try await pipeline.addDevices(2_000)

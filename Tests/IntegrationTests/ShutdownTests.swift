@@ -16,7 +16,7 @@ extension CampaignTests {
             return options
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(4)))
         func `SIGTERM writes what was in flight and gives the rest back at once`() async throws {
             try await withPipeline(Self.options) { pipeline in
                 try await pipeline.addDevices(6_000)
@@ -45,7 +45,7 @@ extension CampaignTests {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(4)))
         func `a second SIGTERM does not wait for answers`() async throws {
             try await withPipeline { pipeline in
                 pipeline.simulator.control.set(

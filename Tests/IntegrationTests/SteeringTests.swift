@@ -15,7 +15,7 @@ extension CampaignTests {
             return options
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(4)))
         func `promise 6: a pause stops within a second, and resume goes on exactly there`() async throws {
             try await withPipeline(Self.options) { pipeline in
                 try await pipeline.addDevices(6_000)
@@ -41,7 +41,7 @@ extension CampaignTests {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(4)))
         func `promise 6: a cancel stops within a second, and what was on the wire is counted`() async throws {
             try await withPipeline(Self.options) { pipeline in
                 try await pipeline.addDevices(6_000)
@@ -61,7 +61,7 @@ extension CampaignTests {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(4)))
         func `promise 6: a job paused and resumed over and over goes to everyone once`() async throws {
             var options = Self.options
             options.latencyMilliseconds = 50

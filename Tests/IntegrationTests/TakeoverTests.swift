@@ -16,7 +16,7 @@ import Testing
         return options
     }
 
-    @Test(.timeLimit(.minutes(3)))
+    @Test(.timeLimit(.minutes(4)))
     func `promise 3: another worker takes over from a killed one when the lease ends`() async throws {
         try await withPipeline(Self.options) { pipeline in
             try await pipeline.addDevices(3_000)
@@ -33,7 +33,7 @@ import Testing
         }
     }
 
-    @Test(.timeLimit(.minutes(3)))
+    @Test(.timeLimit(.minutes(4)))
     func `promise 4: a worker that slept longer than its lease sends to nobody twice who must not be`() async throws {
         try await withPipeline(Self.options) { pipeline in
             try await pipeline.addDevices(3_000)
