@@ -172,7 +172,13 @@ LANGUAGE sql VOLATILE
 AS $$
     WITH released AS (
         UPDATE peal.job AS j SET lease_token = NULL, lease_until = now() + rest
-        WHERE j.id = ANY (job_ids) AND j.lease_token = token
+        WHERE j.id = ANY (ARRAY(
+            -- In the order in which everyone who waits for several jobs takes them.
+            SELECT c.id FROM peal.job AS c
+            WHERE c.id = ANY (job_ids) AND c.lease_token = token
+            ORDER BY c.id
+            FOR NO KEY UPDATE
+        ))
         RETURNING 1
     )
     SELECT count(*)::integer FROM released

@@ -16,6 +16,7 @@ WITH given AS MATERIALIZED (
 ), held AS MATERIALIZED (
     SELECT j.id, j.paused_at FROM peal.job AS j
     WHERE j.id IN (SELECT g.job_id FROM given AS g WHERE g.wait IS NULL)
+    ORDER BY j.id
     FOR SHARE
 )
 INSERT INTO peal.batch_delayed (
