@@ -7,11 +7,16 @@ extension SQLText {
     package static let migrations: [SQLMigration] = [
         migration("0001_create_tables", PackageResources._001_create_tables_sql),
         migration("0002_check_content", PackageResources._002_check_content_sql),
-        migration("0003_create_interface", PackageResources._003_create_interface_sql),
-        migration("0004_create_freeze", PackageResources._004_create_freeze_sql),
-        migration("0005_create_publish", PackageResources._005_create_publish_sql),
-        migration("0006_create_scheduler", PackageResources._006_create_scheduler_sql),
-        migration("0007_create_preview", PackageResources._007_create_preview_sql),
+        migration("0003_create_filters", PackageResources._003_create_filters_sql),
+        migration("0004_check_jobs", PackageResources._004_check_jobs_sql),
+        migration("0005_create_views", PackageResources._005_create_views_sql),
+        migration("0006_create_control", PackageResources._006_create_control_sql),
+        migration("0007_register_devices", PackageResources._007_register_devices_sql),
+        migration("0008_grant_roles", PackageResources._008_grant_roles_sql),
+        migration("0009_create_freeze", PackageResources._009_create_freeze_sql),
+        migration("0010_create_publish", PackageResources._010_create_publish_sql),
+        migration("0011_create_scheduler", PackageResources._011_create_scheduler_sql),
+        migration("0012_create_preview", PackageResources._012_create_preview_sql),
     ]
 
     /// Tells a listener which server process answers. Returns one row: `process_id` integer.

@@ -1,0 +1,183 @@
+-- The checks of an INSERT into peal.job or peal.segment. See docs/sql.md.
+
+-- Refuses an audience that cannot be sent to, and says how many recipients it names one by one (NULL: it names a
+-- rule, whose size is known when it is frozen).
+CREATE FUNCTION peal.check_audience(app_id integer, audience jsonb) RETURNS integer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    known constant text[] := ARRAY[
+        'all', 'segments', 'excluded_segments', 'filter', 'external_ids', 'device_ids', 'channels'
+    ];
+    unknown text;
+BEGIN
+    IF jsonb_typeof(audience) IS DISTINCT FROM 'object' THEN
+        PERFORM peal.refuse(
+            format('audience must be an object, found %s', coalesce(jsonb_typeof(audience), 'nothing')),
+            'For example {"external_ids": ["user-1"]} or {"all": true}.'
+        );
+    ELSIF audience ? 'recipients' THEN
+        PERFORM peal.refuse('audience.recipients is not supported by this version', 'Use external_ids or device_ids.');
+    END IF;
+    PERFORM peal.check_keys('audience', audience, known);
+    IF NOT audience ?| ARRAY['all', 'segments', 'filter', 'external_ids', 'device_ids'] THEN
+        PERFORM peal.refuse(
+            'audience names nobody', 'Give one of all, segments, filter, external_ids or device_ids.'
+        );
+    ELSIF audience ? 'all' AND audience -> 'all' <> 'true' THEN
+        PERFORM peal.refuse('audience.all must be true', 'Leave the key out to address fewer.');
+    ELSIF audience ? 'all' AND audience ?| ARRAY['segments', 'filter', 'external_ids', 'device_ids'] THEN
+        PERFORM peal.refuse(
+            'audience.all already means every device', 'Leave out segments, filter, external_ids and device_ids.'
+        );
+    END IF;
+    PERFORM peal.check_text_array('audience.segments', audience -> 'segments', 200);
+    PERFORM peal.check_text_array('audience.excluded_segments', audience -> 'excluded_segments', 200);
+    PERFORM peal.check_text_array('audience.external_ids', audience -> 'external_ids', 100000);
+    PERFORM peal.check_text_array('audience.channels', audience -> 'channels', 2);
+    IF audience ? 'channels' AND NOT audience -> 'channels' <@ '["ios", "android"]' THEN
+        PERFORM peal.refuse('audience.channels may hold ios and android');
+    END IF;
+    IF audience ? 'device_ids' THEN
+        IF jsonb_typeof(audience -> 'device_ids') <> 'array' THEN
+            PERFORM peal.refuse('audience.device_ids must be an array of numbers');
+        ELSIF jsonb_array_length(audience -> 'device_ids') NOT BETWEEN 1 AND 100000 THEN
+            PERFORM peal.refuse('audience.device_ids must hold 1 to 100000 numbers');
+        ELSIF EXISTS (
+            SELECT FROM jsonb_array_elements(audience -> 'device_ids') AS entry
+            WHERE jsonb_typeof(entry) <> 'number' OR entry #>> '{}' !~ '^[1-9][0-9]{0,17}$'
+        ) THEN
+            PERFORM peal.refuse('audience.device_ids must hold whole numbers above 0');
+        END IF;
+    END IF;
+    SELECT wanted.name INTO unknown
+    FROM jsonb_array_elements_text(
+        coalesce(audience -> 'segments', '[]') || coalesce(audience -> 'excluded_segments', '[]')
+    ) AS wanted (name)
+    WHERE NOT EXISTS (
+        SELECT FROM peal.segment AS s WHERE s.app_id = check_audience.app_id AND s.name = wanted.name
+    )
+    LIMIT 1;
+    IF unknown IS NOT NULL THEN
+        PERFORM peal.refuse(
+            format(
+                'audience.%s: the app has no segment called "%s"',
+                CASE WHEN audience -> 'segments' ? unknown THEN 'segments' ELSE 'excluded_segments' END, unknown
+            ),
+            'Insert it into peal.segment first.'
+        );
+    END IF;
+    IF audience ? 'filter' THEN
+        PERFORM peal.filter_condition(audience -> 'filter', 'audience.filter');
+    END IF;
+    IF audience ?| ARRAY['all', 'segments', 'filter'] THEN
+        RETURN NULL;
+    END IF;
+    RETURN coalesce(jsonb_array_length(audience -> 'external_ids'), 0)
+        + coalesce(jsonb_array_length(audience -> 'device_ids'), 0);
+END
+$$;
+
+-- Checks a new job and fills in what its row leaves out. Runs as the owner, so that a producer needs no right beyond
+-- the INSERT itself.
+CREATE FUNCTION peal.prepare_job() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    app peal.app;
+    named integer;
+    at timestamptz := clock_timestamp();
+    provider text;
+    bytes integer;
+BEGIN
+    SELECT a.* INTO app FROM peal.app AS a WHERE a.slug = NEW.app;
+    IF app.id IS NULL THEN
+        PERFORM peal.refuse(
+            format('app: there is no app called "%s"', coalesce(NEW.app, '')), 'Make it with: peal app create SLUG'
+        );
+    END IF;
+    IF NEW.kind IS DISTINCT FROM 'push' THEN
+        PERFORM peal.refuse(
+            CASE WHEN NEW.kind = 'call' THEN 'kind: calls are not supported by this version'
+            ELSE format('kind must be push, found "%s"', NEW.kind) END
+        );
+    ELSIF NEW.lane NOT IN ('call', 'transactional', 'campaign') THEN
+        PERFORM peal.refuse(format('lane must be call, transactional or campaign, found "%s"', NEW.lane));
+    ELSIF NEW.on_doubt IS NULL OR NEW.on_doubt NOT IN ('resend', 'unknown') THEN
+        PERFORM peal.refuse(format('on_doubt must be resend or unknown, found "%s"', NEW.on_doubt));
+    ELSIF NEW.ttl NOT BETWEEN 0 AND 2419200 THEN
+        PERFORM peal.refuse(
+            format('ttl must be 0 to 2419200 seconds (28 days, the longest that FCM keeps), found %s', NEW.ttl)
+        );
+    ELSIF NEW.send_at = 'infinity' OR NEW.send_at > at + interval '1 year' THEN
+        PERFORM peal.refuse('send_at is more than a year ahead');
+    ELSIF NEW.idempotency_key IS NOT NULL AND length(NEW.idempotency_key) NOT BETWEEN 1 AND 255 THEN
+        PERFORM peal.refuse('idempotency_key must be 1 to 255 characters');
+    ELSIF NEW.throttle_per_second IS NOT NULL THEN
+        PERFORM peal.refuse('throttle_per_second is not supported by this version', 'Leave it out.');
+    ELSIF NEW.local_time IS NOT NULL THEN
+        PERFORM peal.refuse('local_time is not supported by this version', 'Leave it out and use send_at.');
+    END IF;
+    PERFORM peal.check_collapse_id(NEW.collapse_id);
+    named := peal.check_audience(app.id, NEW.audience);
+    PERFORM peal.check_content(NEW.kind, NEW.content);
+    FOREACH provider IN ARRAY ARRAY['apns', 'fcm'] LOOP
+        CONTINUE WHEN NEW.audience ? 'channels' AND NOT NEW.audience -> 'channels'
+            ? CASE provider WHEN 'apns' THEN 'ios' ELSE 'android' END;
+        bytes := peal.payload_bytes(NEW.content, provider, NEW.collapse_id);
+        IF bytes > 4096 THEN
+            PERFORM peal.refuse(
+                format('content: its %s payload would be %s bytes, the limit is 4096', provider, bytes),
+                'Shorten the text or the data; the limit counts UTF-8 bytes of the final JSON.'
+            );
+        END IF;
+    END LOOP;
+
+    NEW.id := coalesce(NEW.id, peal.uuid_v7());
+    NEW.lane := coalesce(NEW.lane, CASE WHEN named <= 1000 THEN 'transactional' ELSE 'campaign' END);
+    NEW.ttl := coalesce(NEW.ttl, app.default_ttl);
+    -- What is internal begins as it must, whoever inserts.
+    NEW.started_at := NULL;
+    NEW.completed_at := NULL;
+    NEW.paused_at := NULL;
+    NEW.cancelled_at := NULL;
+    NEW.failure := NULL;
+    NEW.audience_at := NULL;
+    NEW.frozen_at := NULL;
+    NEW.freeze_cursor := 0;
+    NEW.audience_count := 0;
+    NEW.page_count := 0;
+    NEW.published_pages := 0;
+    NEW.lease_until := '-infinity';
+    NEW.lease_token := NULL;
+    NEW.app_id := app.id;
+    NEW.slot := app.slot;
+    NEW.queued_at := at;
+    NEW.send_at := greatest(coalesce(NEW.send_at, at), at);
+    NEW.state := CASE WHEN NEW.send_at > at THEN 'scheduled' ELSE 'available' END;
+    -- A ttl of 0 asks the provider to keep nothing; the send itself still needs a moment to go out.
+    NEW.expires_at := NEW.send_at + make_interval(secs => CASE NEW.ttl WHEN 0 THEN 30 ELSE NEW.ttl END);
+    IF NEW.state = 'available' AND NEW.lane <> 'campaign' THEN
+        PERFORM pg_notify('peal_job', NEW.lane);
+    END IF;
+    RETURN NEW;
+END
+$$;
+
+CREATE TRIGGER prepare_job BEFORE INSERT ON peal.job FOR EACH ROW EXECUTE FUNCTION peal.prepare_job();
+
+-- Refuses a bad filter of a segment when it is written, not when it is sent to.
+CREATE FUNCTION peal.check_segment() RETURNS trigger
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM peal.filter_condition(NEW.filter);
+    RETURN NEW;
+END
+$$;
+
+CREATE TRIGGER check_segment BEFORE INSERT OR UPDATE ON peal.segment
+FOR EACH ROW EXECUTE FUNCTION peal.check_segment();
