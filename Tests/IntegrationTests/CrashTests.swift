@@ -67,7 +67,18 @@ extension CampaignTests {
                         await pipeline.simulator.ledger.waitUntilAccepted(1_000, upTo: .seconds(90)),
                         "\(stale.output)"
                     )
-                    await stale.signal(SIGSTOP)
+                    // Stopped between two transactions: the locks of an open one would hold up everyone else.
+                    try await wait(for: "a moment without a transaction") {
+                        await stale.signal(SIGSTOP)
+                        let open = try await pipeline.fixture.number(
+                            """
+                            SELECT count(*) FROM pg_stat_activity
+                            WHERE datname = current_database() AND application_name = 'peal worker' AND state <> 'idle'
+                            """
+                        )
+                        if open > 0 { await stale.signal(SIGCONT) }
+                        return open == 0
+                    }
                     try await pipeline.endLeases()
                     try await withPeal(["worker"], environment: pipeline.environment()) { _ in
                         try await pipeline.waitUntilCompleted(job, upTo: .seconds(90))
