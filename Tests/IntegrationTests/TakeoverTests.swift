@@ -40,7 +40,18 @@ import Testing
             let job = try await pipeline.send { $0.onDoubt = "unknown" }
             try await withPeal(["worker"], environment: pipeline.environment()) { stale in
                 #expect(await pipeline.simulator.ledger.waitUntilAccepted(500, upTo: .seconds(90)), "\(stale.output)")
-                await stale.signal(SIGSTOP)
+                // Stopped between two transactions: an open one would keep its batch locked, not merely leased.
+                try await wait(for: "a moment without a transaction") {
+                    await stale.signal(SIGSTOP)
+                    let open = try await pipeline.fixture.number(
+                        """
+                        SELECT count(*) FROM pg_stat_activity
+                        WHERE datname = current_database() AND application_name = 'peal worker' AND state <> 'idle'
+                        """
+                    )
+                    if open > 0 { await stale.signal(SIGCONT) }
+                    return open == 0
+                }
                 try await pipeline.withWorker { _ in try await pipeline.waitUntilCompleted(job, upTo: .seconds(100)) }
                 let before = try await pipeline.status(job)
                 await stale.signal(SIGCONT)
