@@ -6,17 +6,20 @@ extension SQLText {
     /// A name that begins with a digit has an underscore in its place.
     package static let migrations: [SQLMigration] = [
         migration("0001_create_tables", PackageResources._001_create_tables_sql),
-        migration("0002_check_content", PackageResources._002_check_content_sql),
-        migration("0003_create_filters", PackageResources._003_create_filters_sql),
-        migration("0004_check_jobs", PackageResources._004_check_jobs_sql),
-        migration("0005_create_views", PackageResources._005_create_views_sql),
-        migration("0006_create_control", PackageResources._006_create_control_sql),
-        migration("0007_register_devices", PackageResources._007_register_devices_sql),
-        migration("0008_grant_roles", PackageResources._008_grant_roles_sql),
-        migration("0009_create_freeze", PackageResources._009_create_freeze_sql),
-        migration("0010_create_publish", PackageResources._010_create_publish_sql),
-        migration("0011_create_scheduler", PackageResources._011_create_scheduler_sql),
-        migration("0012_create_preview", PackageResources._012_create_preview_sql),
+        migration("0002_create_checks", PackageResources._002_create_checks_sql),
+        migration("0003_check_content", PackageResources._003_check_content_sql),
+        migration("0004_check_overrides", PackageResources._004_check_overrides_sql),
+        migration("0005_measure_payloads", PackageResources._005_measure_payloads_sql),
+        migration("0006_create_filters", PackageResources._006_create_filters_sql),
+        migration("0007_check_jobs", PackageResources._007_check_jobs_sql),
+        migration("0008_create_views", PackageResources._008_create_views_sql),
+        migration("0009_create_control", PackageResources._009_create_control_sql),
+        migration("0010_register_devices", PackageResources._010_register_devices_sql),
+        migration("0011_grant_roles", PackageResources._011_grant_roles_sql),
+        migration("0012_create_freeze", PackageResources._012_create_freeze_sql),
+        migration("0013_create_publish", PackageResources._013_create_publish_sql),
+        migration("0014_create_scheduler", PackageResources._014_create_scheduler_sql),
+        migration("0015_create_preview", PackageResources._015_create_preview_sql),
     ]
 
     /// Tells a listener which server process answers. Returns one row: `process_id` integer.

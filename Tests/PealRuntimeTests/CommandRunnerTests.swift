@@ -48,10 +48,10 @@ import Testing
         let error = PostgresError(
             .server("22023"),
             activity: "run admin_insert_job",
-            message: "audience.segment is not a known key",
+            message: "audience.segment is not known (did you mean segments?)",
             hint: "Known keys: all."
         )
         let text = CommandError(describing: error).description
-        #expect(text == "audience.segment is not a known key; Known keys: all.")
+        #expect(text == "audience.segment is not known (did you mean segments?); Known keys: all.")
     }
 }

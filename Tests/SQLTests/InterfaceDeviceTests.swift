@@ -97,7 +97,7 @@ import Testing
         (#"{"channel": "ios"}"#, "device.token is missing"),
         (#"{"channel": "ios", "token": ""}"#, "device.token must be text that is not empty"),
         (#"{"channel": "ios", "token": 12}"#, "device.token must be text that is not empty"),
-        (#"{"channel": "ios", "token": "aa", "tag": {}}"#, "device.tag is not a known key"),
+        (#"{"channel": "ios", "token": "aa", "tag": {}}"#, "device.tag is not known (did you mean tags?)"),
         (#"{"channel": "ios", "token": "aa", "tags": []}"#, "device.tags must be an object"),
         (
             #"{"channel": "ios", "token": "aa", "environment": "test"}"#,

@@ -25,7 +25,10 @@ import Testing
         Refusal(audience: #"{"channels": ["ios"]}"#, message: "audience names nobody"),
         Refusal(audience: #"{"all": false}"#, message: "audience.all must be true"),
         Refusal(audience: #"{"all": true, "segments": ["a"]}"#, message: "audience.all already means every device"),
-        Refusal(audience: #"{"segment": ["a"], "all": true}"#, message: "audience.segment is not a known key"),
+        Refusal(
+            audience: #"{"segment": ["a"], "all": true}"#,
+            message: "audience.segment is not known (did you mean segments?)"
+        ),
         Refusal(audience: #"{"segments": ["a"]}"#, message: #"audience.segments: the app has no segment called "a""#),
         Refusal(
             audience: #"{"all": true, "excluded_segments": ["b"]}"#,
@@ -54,7 +57,11 @@ import Testing
             message: "audience.channels may hold ios and android"
         ),
         Refusal(audience: #"{"filter": {}}"#, message: "audience.filter is empty"),
-        Refusal(audience: #"{"filter": {"city": "x"}}"#, message: "audience.filter.city is not a known key"),
+        Refusal(audience: #"{"filter": {"city": "x"}}"#, message: "audience.filter.city is not known"),
+        Refusal(
+            audience: #"{"filter": {"timezon": "x"}}"#,
+            message: "audience.filter.timezon is not known (did you mean timezone?)"
+        ),
         Refusal(
             audience: #"{"external_ids": ["a"], "recipients": []}"#,
             message: "audience.recipients is not supported by this version"

@@ -1,62 +1,4 @@
--- Refusing by name, and filters: what an audience or a segment says of devices, as a condition in SQL.
-
--- Raises the error of a bad field. The message begins with the field's path, the hint says what to do.
-CREATE FUNCTION peal.refuse(message text, hint text DEFAULT NULL) RETURNS void
-LANGUAGE plpgsql IMMUTABLE
-SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    IF hint IS NULL THEN
-        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = message;
-    END IF;
-    RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = message, HINT = hint;
-END
-$$;
-
--- Refuses a key of an object that is not among the known ones: a misspelt key must not be ignored.
-CREATE FUNCTION peal.check_keys(path text, object jsonb, known text[]) RETURNS void
-LANGUAGE plpgsql IMMUTABLE
-SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    unknown text;
-BEGIN
-    SELECT key INTO unknown FROM jsonb_object_keys(object) AS key WHERE key <> ALL (known) ORDER BY key LIMIT 1;
-    IF unknown IS NOT NULL THEN
-        PERFORM peal.refuse(
-            format('%s.%s is not a known key', path, unknown), format('Known keys: %s.', array_to_string(known, ', '))
-        );
-    END IF;
-END
-$$;
-
--- Refuses what is not a non-empty array of text of at most `most` entries. NULL passes.
-CREATE FUNCTION peal.check_text_array(path text, list jsonb, most integer) RETURNS void
-LANGUAGE plpgsql IMMUTABLE
-SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    IF list IS NULL THEN
-        RETURN;
-    ELSIF jsonb_typeof(list) <> 'array' THEN
-        PERFORM peal.refuse(format('%s must be an array of text, found %s', path, jsonb_typeof(list)));
-    ELSIF jsonb_array_length(list) = 0 THEN
-        PERFORM peal.refuse(format('%s is empty', path), 'Name at least one, or leave the key out.');
-    ELSIF jsonb_array_length(list) > most THEN
-        PERFORM peal.refuse(
-            format('%s has %s entries, the limit is %s', path, jsonb_array_length(list), most),
-            'Split the send, or use a segment.'
-        );
-    ELSIF EXISTS (
-        SELECT FROM jsonb_array_elements(list) AS entry
-        WHERE jsonb_typeof(entry) <> 'string' OR entry #>> '{}' = ''
-    ) THEN
-        PERFORM peal.refuse(format('%s must hold text that is not empty', path));
-    ELSIF EXISTS (SELECT FROM jsonb_array_elements_text(list) AS entry WHERE octet_length(entry) > 1024) THEN
-        PERFORM peal.refuse(format('%s holds a text of more than 1024 bytes, which nothing here is as long as', path));
-    END IF;
-END
-$$;
+-- Filters: what an audience or a segment says of devices, as a condition in SQL.
 
 -- A filter as the SQL condition on a row of peal.device called d. All values are quoted literals.
 -- An object joins its keys by AND. A key is `any` or `all` (arrays of filters), `not` (a filter), `tag.NAME`, or a
@@ -128,8 +70,8 @@ BEGIN
             PERFORM peal.refuse(format('%s names no tag', path), 'Write tag.NAME.');
         END IF;
     ELSIF key <> ALL (fields) THEN
-        PERFORM peal.refuse(
-            format('%s is not a known key', path),
+        PERFORM peal.refuse_word(
+            path, key, ARRAY['any', 'all', 'not'] || fields,
             format('Use any, all, not, tag.NAME or a field: %s.', array_to_string(fields, ', '))
         );
     END IF;
@@ -140,8 +82,8 @@ BEGIN
     END IF;
     FOR operator IN SELECT o.key AS name, o.value FROM jsonb_each(wanted) AS o LOOP
         IF operator.name <> ALL (operators) THEN
-            PERFORM peal.refuse(
-                format('%s.%s is not a known operator', path, operator.name),
+            PERFORM peal.refuse_word(
+                path || '.' || operator.name, operator.name, operators,
                 format('Known operators: %s.', array_to_string(operators, ', '))
             );
         END IF;
