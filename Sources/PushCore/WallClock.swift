@@ -10,8 +10,9 @@ package enum WallClock {
             self.microsecondsSinceEpoch = microsecondsSinceEpoch
         }
 
+        /// Stays at the ends of the range.
         package init(secondsSinceEpoch: Int64) {
-            self.init(microsecondsSinceEpoch: secondsSinceEpoch * 1_000_000)
+            self.init(microsecondsSinceEpoch: Duration.seconds(secondsSinceEpoch).wholeMicroseconds)
         }
 
         /// Whole seconds since 1970, rounded down.
@@ -20,9 +21,10 @@ package enum WallClock {
             return rest < 0 ? seconds - 1 : seconds
         }
 
-        /// The time from `earlier` to this moment, negative if `earlier` is later.
+        /// The time from `earlier` to this moment, negative if `earlier` is later. Stays at the ends of the range.
         package func duration(since earlier: Instant) -> Duration {
-            .microseconds(microsecondsSinceEpoch - earlier.microsecondsSinceEpoch)
+            let (time, overflow) = microsecondsSinceEpoch.subtractingReportingOverflow(earlier.microsecondsSinceEpoch)
+            return .microseconds(overflow ? (self < earlier ? .min : .max) : time)
         }
 
         /// This moment moved by a duration, rounded down to microseconds. Stays at the ends of the range.

@@ -85,6 +85,9 @@ import Testing
             (#"{"reason":"Unregistered","timestamp":-1}"#, nil),
             (#"{"reason":"Unregistered","timestamp":1e99}"#, nil),
             (#"{"reason":"Unregistered","timestamp":99999999999999999999999}"#, nil),
+            (#"{"reason":"Unregistered","timestamp":9223372036854775807}"#, nil),
+            (#"{"reason":"Unregistered","timestamp":253402300800000}"#, nil),
+            (#"{"reason":"Unregistered","timestamp":253402300799999}"#, 253_402_300_799_999),
             (#"{"extra":{"timestamp":5,"reason":"x"},"reason":"Unregistered","more":[1]}"#, nil),
         ] as [(String, Int64?)]
     )

@@ -44,6 +44,11 @@ import Testing
         #expect(start + .seconds(Int64.max / 2) == WallClock.Instant(microsecondsSinceEpoch: .max))
         let earlier = WallClock.Instant(secondsSinceEpoch: -100)
         #expect(earlier - .seconds(Int64.max / 2) == WallClock.Instant(microsecondsSinceEpoch: .min))
+        let first = WallClock.Instant(microsecondsSinceEpoch: .min)
+        let last = WallClock.Instant(microsecondsSinceEpoch: .max)
+        #expect(last - first == .microseconds(Int64.max))
+        #expect(first - last == .microseconds(Int64.min))
+        #expect(WallClock.Instant(secondsSinceEpoch: .max) == last)
         #expect(WallClock.now() > start)
     }
 

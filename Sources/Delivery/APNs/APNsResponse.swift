@@ -69,7 +69,11 @@ package enum APNsResponse {
 /// The two members of an error body that matter.
 private struct APNsErrorBody {
     var reason: Range<Int>?
+    /// Milliseconds since 1970.
     var timestamp: Int64?
+
+    /// To the end of the year 9999: what lies beyond names no moment, and neither our arithmetic nor the database could hold it.
+    private static let plausibleTimes: ClosedRange<Int64> = 1...253_402_300_799_999
 
     init(scanning body: Span<UInt8>) {
         var scanner = JSONScanner()
@@ -81,7 +85,9 @@ private struct APNsErrorBody {
             case .string(let range):
                 if let key, body.holds("reason", at: key) { reason = range }
             case .literal(let range):
-                if let key, body.holds("timestamp", at: key), let value = body.wholeNumber(at: range), value > 0 {
+                if let key, body.holds("timestamp", at: key), let value = body.wholeNumber(at: range),
+                    Self.plausibleTimes.contains(value)
+                {
                     timestamp = value
                 }
             case .beginObject, .beginArray, .endObject, .endArray: key = nil
