@@ -79,7 +79,10 @@ let package = Package(
         target("ProviderSimulator", ["PushCore", "COpenSSL", "CShims", "CLinux", "CNghttp2"]),
         .executableTarget(
             name: "PealBenchmarks",
-            dependencies: ["PealRuntime", "ProviderSimulator", "PushCore", "HTTP2", "Delivery", "CAllocationCounter"],
+            dependencies: [
+                "PealRuntime", "PushCore", "Telemetry", "Postgres", "OpenSSL", "HTTP2", "Delivery",
+                "CAllocationCounter",
+            ],
             swiftSettings: strict
         ),
 

@@ -1,68 +1,20 @@
-import CAllocationCounter
-import Delivery
-import PushCore
+import Glibc
+import PealRuntime
 
-/// Times what each message or job costs in our own code, without database and network: nanoseconds and heap allocations
-/// an operation. Run it in release: `swift run -c release PealBenchmarks`.
+/// Measures what peal costs in its own code. `ops/bench` runs it beside its yardsticks; docs/performance.md says what
+/// came of it. Meaningful in release only: `swift run -c release PealBenchmarks messages`.
 @main
 struct PealBenchmarks {
-    static func main() throws {
-        let content = Array(
-            """
-            {"title": {"default": "The sale begins", "de": "Der Ausverkauf beginnt"}, "body": "Half the price today",
-             "data": {"campaign": "sale-1", "n": 7}, "url": "https://shop.example/sale"}
-            """.utf8
-        )
-        let parsed = try Content.parse(JSONValue.parse(content))
-        let settings = MessageSettings(expiration: .at(epochSeconds: 1_800_000_000), collapseID: "sale-1")
-        let rejection = Array(#"{"reason":"BadDeviceToken"}"#.utf8)
-        let acceptance = Array(#"{"name":"projects/shop/messages/0:1796016969654000%420c450b5640eddb"}"#.utf8)
-        let job = JobID(UUIDValue.uuidV7(now: WallClock.now()))
-
-        print("OPERATION                               NS  ALLOCATIONS")
-        try measure("job: parse the content", times: 2_000) { _ = try Content.parse(JSONValue.parse(content)) }
-        measure("job: compile the APNs templates", times: 2_000) {
-            _ = NotificationTemplates(parsed, provider: .apns(bundleID: "com.example.shop"), settings: settings)
-        }
-        let nothing: [UInt8] = []
-        var checksum: UInt64 = 0
-        var device: Int64 = 0
-        measure("message: apns-id", times: 1_000_000) {
-            device += 1
-            checksum &+= MessageID.make(job: job, device: DeviceID(device)).low
-        }
-        measure("message: APNs says yes", times: 1_000_000) {
-            checksum &+= APNsResponse.interpret(status: 200, body: nothing.span).outcome == .accepted ? 1 : 0
-        }
-        measure("message: APNs says no", times: 100_000) {
-            checksum &+= APNsResponse.interpret(status: 400, body: rejection.span).outcome == .accepted ? 1 : 0
-        }
-        measure("message: FCM says yes, its name", times: 100_000) {
-            checksum &+= UInt64(FCMResponse.nameRange(in: acceptance.span)?.count ?? 0)
-        }
-        // What was computed is shown, so that it cannot be left out.
-        print("\nchecksum \(checksum)")
+    static func main() async {
+        let words = Array(CommandLine.arguments.dropFirst())
+        let status = await CommandRunner.run(root: root, version: Version.current, words: words)
+        exit(status.rawValue)
     }
 
-    /// Runs the operation once to warm up, then so many times, and prints what one of them cost.
-    private static func measure(_ name: String, times: Int, _ operation: () throws -> Void) rethrows {
-        try operation()
-        let allocations = callocationcounter_total()
-        let start = ContinuousClock.now
-        for _ in 0..<times { try operation() }
-        let nanoseconds = (ContinuousClock.now - start) / .nanoseconds(1) / Double(times)
-        let perOperation = Double(callocationcounter_total() - allocations) / Double(times)
-        print(
-            left(name, 34) + right("\(Int(nanoseconds.rounded()))", 8)
-                + right("\((perOperation * 100).rounded() / 100)", 13)
-        )
-    }
-
-    private static func left(_ text: String, _ width: Int) -> String {
-        text + String(repeating: " ", count: max(0, width - text.count))
-    }
-
-    private static func right(_ text: String, _ width: Int) -> String {
-        String(repeating: " ", count: max(0, width - text.count)) + text
-    }
+    private static let root = Command(
+        group: "PealBenchmarks",
+        summary: "what peal costs in its own code",
+        discussion: "Counts every heap allocation of the process, which makes it a little slower than peal is.",
+        [MessageCosts.command, HTTP2Load.command, CountedWorker.command]
+    )
 }

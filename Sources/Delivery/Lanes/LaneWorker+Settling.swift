@@ -282,7 +282,7 @@ extension UnansweredCause {
 
 extension UUIDValue {
     /// Whether text is this value's canonical form, in either case.
-    func isSpelt(by text: Span<UInt8>) -> Bool {
+    package func isSpelt(by text: Span<UInt8>) -> Bool {
         guard text.count == 36 else { return false }
         var digit = 0
         for position in text.indices {

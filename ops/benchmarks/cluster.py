@@ -1,0 +1,184 @@
+"""A private PostgreSQL: one server in a fresh directory on a Unix socket, and sessions on it through psql."""
+
+import glob
+import json
+import os
+import pwd
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+from .process import Process, children, reaped_children_cpu, tail, thread_group_cpu
+
+# What psql says when the statements before are done.
+_END = "~end~"
+
+# Durable settings: fsync and synchronous_commit keep their defaults (on).
+SETTINGS = {
+    "listen_addresses": "",
+    "max_connections": "300",
+    "shared_buffers": "1GB",
+    "max_wal_size": "8GB",
+    "checkpoint_timeout": "15min",
+    "wal_compression": "lz4",
+    "autovacuum_naptime": "10s",
+    "shared_preload_libraries": "pg_stat_statements",
+    "pg_stat_statements.max": "2000",
+    "pg_stat_statements.track": "top",
+    "timezone": "UTC",
+}
+
+
+def binaries():
+    """The directory with the newest PostgreSQL server of this machine."""
+    found = glob.glob("/usr/lib/postgresql/*/bin/postgres")
+    found.sort(key=lambda path: int(re.search(r"/(\d+)/bin", path).group(1)))
+    if not found:
+        raise RuntimeError("no PostgreSQL server under /usr/lib/postgresql; install the Debian package postgresql")
+    return os.path.dirname(found[-1])
+
+
+class Cluster:
+    def __init__(self, directory, settings=None):
+        self.bin = binaries()
+        self.directory = os.path.join(directory, "postgres")
+        self.log = os.path.join(self.directory, "log")
+        self.settings = {**SETTINGS, **(settings or {})}
+        self._as_owner = []
+        os.makedirs(self.directory, mode=0o755)
+        self.user = pwd.getpwuid(os.getuid()).pw_name
+        if os.getuid() == 0:
+            # PostgreSQL refuses root.
+            owner = pwd.getpwnam("postgres")
+            self.user = "postgres"
+            os.chown(self.directory, owner.pw_uid, owner.pw_gid)
+            self._as_owner = [
+                "setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", "--pdeathsig=INT",
+            ]
+        self._run("initdb", "-D", f"{self.directory}/data", "-A", "trust", "-U", self.user, "-E", "UTF8",
+                  "--locale=C.UTF-8", "--no-sync")
+        self.process = None
+        self.start()
+
+    def _run(self, program, *arguments):
+        done = subprocess.run(
+            [*self._as_owner, f"{self.bin}/{program}", *arguments],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd="/", timeout=120, start_new_session=True,
+        )
+        if done.returncode != 0:
+            raise RuntimeError(f"{program} failed: {done.stderr.strip()[-600:]}")
+
+    def start(self):
+        options = []
+        for name, value in {**self.settings, "unix_socket_directories": self.directory}.items():
+            options += ["-c", f"{name}={value}"]
+        if not os.path.exists(self.log):
+            open(self.log, "ab").close()
+        self.process = Process(
+            [*self._as_owner, f"{self.bin}/postgres", "-D", f"{self.directory}/data", *options], self.log
+        )
+        deadline = time.monotonic() + 60
+        while subprocess.run(
+            [f"{self.bin}/pg_isready", "-q", "-h", self.directory], stdin=subprocess.DEVNULL
+        ).returncode != 0:
+            self.process.check()
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"PostgreSQL did not start within a minute: {tail(self.log)}")
+            time.sleep(0.05)
+
+    def stop(self):
+        # Fast shutdown; at once if that takes too long, for nothing here is worth keeping.
+        self.process.stop((signal.SIGINT, signal.SIGQUIT, signal.SIGKILL), patience=30)
+
+    def remove(self):
+        self.stop()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def url(self, database):
+        return f"postgresql:///{database}?host={self.directory}&user={self.user}"
+
+    def session(self, database):
+        return Session(self, database)
+
+    def sql(self, database, text, timeout=600):
+        """Runs SQL in a session of its own and returns its rows."""
+        with self.session(database) as session:
+            return session.rows(text)
+
+    def cpu(self):
+        """CPU seconds of the whole server so far, backends and background alike."""
+        pid = self.process.pid
+        return reaped_children_cpu(pid) + thread_group_cpu(pid) + sum(thread_group_cpu(child) for child in children(pid))
+
+
+class Session:
+    """A psql that stays open: statements go in, rows come out, one connection all the while."""
+
+    def __init__(self, cluster, database):
+        self.popen = subprocess.Popen(
+            [f"{cluster.bin}/psql", "-X", "-q", "-A", "-t", "-F", "\t", "-P", "pager=off", cluster.url(database)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1,
+            start_new_session=True, env={**os.environ, "PGOPTIONS": "", "PGAPPNAME": "ops/bench"},
+        )
+        self.backend = int(self.rows("SELECT pg_backend_pid()")[0][0])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        if self.popen.poll() is None:
+            try:
+                self.popen.stdin.close()
+                self.popen.wait(5)
+            except (OSError, subprocess.TimeoutExpired):
+                self.popen.kill()
+                self.popen.wait()
+        self.popen.stdout.close()
+
+    def send(self, text):
+        """Hands statements over without waiting; `receive` waits."""
+        self.popen.stdin.write(f"{text};\n\\echo {_END}\n")
+        self.popen.stdin.flush()
+
+    def receive(self):
+        rows = []
+        error = None
+        while True:
+            line = self.popen.stdout.readline()
+            if not line:
+                raise RuntimeError(f"psql ended: {error or rows[-1:]}")
+            line = line.rstrip("\n")
+            if line == _END:
+                break
+            if re.match(r"(psql:.*: )?(ERROR|FATAL|PANIC):", line):
+                error = line
+            elif not re.match(r"(NOTICE|WARNING|DETAIL|HINT|LINE|CONTEXT|LOCATION):?", line):
+                rows.append(line.split("\t"))
+        if error:
+            raise RuntimeError(error)
+        return rows
+
+    def rows(self, text):
+        self.send(text)
+        return self.receive()
+
+    def value(self, text):
+        rows = self.rows(text)
+        return rows[0][0] if rows else None
+
+    def cpu(self):
+        """CPU seconds of this session's backend."""
+        return thread_group_cpu(self.backend)
+
+
+def quoted(text):
+    return "'" + text.replace("'", "''") + "'"
+
+
+def as_json(value):
+    return quoted(json.dumps(value, ensure_ascii=False))
