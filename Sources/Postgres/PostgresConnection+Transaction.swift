@@ -12,14 +12,26 @@ package struct TransactionOptions: Sendable {
     package var isolation: Isolation
     /// Whether COMMIT returns before the log is on disk: a crash of the server may lose it, whole.
     package var commitsAsynchronously: Bool
+    /// How long the server waits for the next statement before it undoes the transaction and closes the connection.
+    ///
+    /// A process that was stopped, or a machine that sleeps, would otherwise hold its locks for as long as it does.
+    /// Below every lease, so that a batch is free when its lease ends. 1 millisecond or more.
+    package var idleLimit: Duration
 
-    package init(isolation: Isolation = .readCommitted, commitsAsynchronously: Bool = false) {
+    package init(
+        isolation: Isolation = .readCommitted,
+        commitsAsynchronously: Bool = false,
+        idleLimit: Duration = .seconds(5)
+    ) {
         self.isolation = isolation
         self.commitsAsynchronously = commitsAsynchronously
+        self.idleLimit = idleLimit
     }
 
+    // One message: all of it costs one round trip, and nothing of it outlives the transaction, whoever pools us.
     fileprivate var beginScript: String {
         var script = "BEGIN ISOLATION LEVEL \(isolation.rawValue)"
+        script += "; SET LOCAL idle_in_transaction_session_timeout = \(idleLimit.wholeMillisecondsRoundedUp)"
         if commitsAsynchronously { script += "; SET LOCAL synchronous_commit = off" }
         return script
     }
@@ -30,6 +42,7 @@ extension PostgresConnection {
     ///
     /// `body` runs on the connection's thread. If it let a failed statement pass, this throws `.transactionAborted`;
     /// if the connection breaks during COMMIT, `.commitUncertain`.
+    /// Nor may `body` keep the server waiting for longer than the options allow: the connection is lost then.
     @discardableResult
     package func transaction<Value: Sendable>(
         _ options: TransactionOptions = TransactionOptions(),
@@ -39,13 +52,14 @@ extension PostgresConnection {
             throw PostgresError(.misuse, activity: "begin a transaction", message: "the connection is in one already")
         }
         let time = configuration.statementDeadline
-        _ = try await interruptible { link throws(PostgresError) in
-            try link.execute(options.beginScript, "begin a transaction", within: time)
-        }
         isTransactionOpen = true
         defer { isTransactionOpen = false }
         let value: Value
         do {
+            // When this is stopped or refused in the middle, the transaction may have begun all the same.
+            _ = try await interruptible { link throws(PostgresError) in
+                try link.execute(options.beginScript, "begin a transaction", within: time)
+            }
             value = try await body(self)
         } catch {
             rollBack()

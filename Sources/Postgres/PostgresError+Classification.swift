@@ -12,13 +12,14 @@ extension PostgresError {
 
     /// Whether the connection that reported it must not be used again.
     ///
-    /// Besides broken connections: the server is read-only (a demoted primary), or is shutting down or starting.
+    /// Besides broken connections: the server is read-only (a demoted primary), is shutting down or starting, or has
+    /// ended a session that kept it waiting.
     package var closesConnection: Bool {
         guard let state = sqlState else { return code == .connection || code == .commitUncertain }
         return Self.closingStates.contains(state.text) || state.classCode == "08"
     }
 
-    private static let closingStates: Set<String> = ["25006", "57P01", "57P02", "57P03", "57P05"]
+    private static let closingStates: Set<String> = ["25006", "25P03", "57P01", "57P02", "57P03", "57P05"]
 
     /// Serialization failure, deadlock, lock not available, statement cancelled by the server's own limits, too many
     /// connections, out of memory or disk, object in use.

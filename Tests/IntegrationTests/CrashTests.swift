@@ -36,6 +36,7 @@ extension CampaignTests {
                     await worker.signal(SIGKILL)
                     try await worker.expectExit(128 + SIGKILL)
                 }
+                try await pipeline.waitForSessionsToEnd()
                 try await pipeline.fixture.expectAccounts()
                 try await pipeline.endLeases()
                 try await withPeal(["worker"], environment: pipeline.environment()) { _ in
@@ -59,6 +60,30 @@ extension CampaignTests {
 
         @Test(.timeLimit(.minutes(4)))
         func `promise 4: a worker that wakes up after its lease changes nothing`() async throws {
+            try await expectNoChange { stale, pipeline in
+                try await wait(for: "a moment without a transaction") {
+                    await stale.signal(SIGSTOP)
+                    let open = try await pipeline.fixture.number(
+                        """
+                        SELECT count(*) FROM pg_stat_activity
+                        WHERE datname = current_database() AND application_name = 'peal worker' AND state <> 'idle'
+                        """
+                    )
+                    if open > 0 { await stale.signal(SIGCONT) }
+                    return open == 0
+                }
+            }
+        }
+
+        @Test(.timeLimit(.minutes(4)))
+        func `promise 4: a worker that stops inside a transaction holds up nobody and changes nothing`() async throws {
+            try await expectNoChange { stale, pipeline in try await stopInsideTransaction(stale, pipeline) }
+        }
+
+        /// Stops a worker in the middle of a campaign, lets another one do the rest, and wakes it.
+        private func expectNoChange(
+            whenStoppedBy stop: (PealProcess, Pipeline) async throws -> Void
+        ) async throws {
             try await withPipeline(Self.options) { pipeline in
                 try await pipeline.addDevices(6_000)
                 let job = try await pipeline.send()
@@ -67,18 +92,7 @@ extension CampaignTests {
                         await pipeline.simulator.ledger.waitUntilAccepted(1_000, upTo: .seconds(90)),
                         "\(stale.output)"
                     )
-                    // Stopped between two transactions: the locks of an open one would hold up everyone else.
-                    try await wait(for: "a moment without a transaction") {
-                        await stale.signal(SIGSTOP)
-                        let open = try await pipeline.fixture.number(
-                            """
-                            SELECT count(*) FROM pg_stat_activity
-                            WHERE datname = current_database() AND application_name = 'peal worker' AND state <> 'idle'
-                            """
-                        )
-                        if open > 0 { await stale.signal(SIGCONT) }
-                        return open == 0
-                    }
+                    try await stop(stale, pipeline)
                     try await pipeline.endLeases()
                     try await withPeal(["worker"], environment: pipeline.environment()) { _ in
                         try await pipeline.waitUntilCompleted(job, upTo: .seconds(90))
@@ -93,6 +107,33 @@ extension CampaignTests {
                 let status = try await pipeline.status(job)
                 #expect(status.count("accepted") == 6_000, "\(status.summary)")
                 try await pipeline.expectExactCounts(job)
+            }
+        }
+
+        /// Stops a worker whose flush has written its batches and not committed: it is held up at its counts meanwhile.
+        private func stopInsideTransaction(_ worker: PealProcess, _ pipeline: Pipeline) async throws {
+            let blocker = try await pipeline.database.connect()
+            try await blocker.execute("BEGIN; LOCK TABLE peal.stat_delta IN EXCLUSIVE MODE")
+            try await wait(for: "a flush that waits for the lock") {
+                try await pipeline.fixture.number(
+                    """
+                    SELECT count(*) FROM pg_stat_activity
+                    WHERE datname = current_database() AND application_name = 'peal worker'
+                        AND wait_event_type = 'Lock' AND query LIKE '-- Appends counts of outcomes%'
+                    """
+                ) > 0
+            }
+            await worker.signal(SIGSTOP)
+            try await blocker.execute("COMMIT")
+            await blocker.close()
+            try await wait(for: "the flush to wait for its worker") {
+                try await pipeline.fixture.number(
+                    """
+                    SELECT count(*) FROM pg_stat_activity
+                    WHERE datname = current_database() AND application_name = 'peal worker'
+                        AND state = 'idle in transaction'
+                    """
+                ) > 0
             }
         }
 

@@ -36,6 +36,7 @@ extension CampaignTests {
                         await worker.signal(SIGKILL)
                         try await worker.expectExit(128 + SIGKILL)
                     }
+                    try await pipeline.waitForSessionsToEnd()
                     try await pipeline.fixture.expectAccounts()
                     try await pipeline.endLeases()
                 }

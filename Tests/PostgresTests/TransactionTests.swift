@@ -66,6 +66,38 @@ import Testing
         }
     }
 
+    @Test func `a transaction whose owner sleeps lets go of its rows`() async throws {
+        try await withEmptyDatabase { database in
+            let connection = try await database.connect()
+            let observer = try await database.connect()
+            try await connection.execute("CREATE TABLE t (a bigint); INSERT INTO t VALUES (1)")
+            let error = await #expect(throws: PostgresError.self) {
+                try await connection.transaction(TransactionOptions(idleLimit: .milliseconds(300))) { connection in
+                    try await connection.query(sql("UPDATE t SET a = 2"))
+                    // Waits until the row is free.
+                    try await observer.query(sql("SELECT a FROM t FOR UPDATE"), deadline: .seconds(20))
+                }
+            }
+            #expect(error?.code == .commitUncertain)
+            #expect(connection.condition == .closed)
+            let value = try await observer.query(sql("SELECT a FROM t")).int64(0, 0)
+            #expect(value == 1)
+            await observer.close()
+        }
+    }
+
+    @Test func `a transaction that was refused in the middle of its beginning leaves nothing open`() async throws {
+        try await withTable { connection in
+            let error = await #expect(throws: PostgresError.self) {
+                try await connection.transaction(TransactionOptions(idleLimit: .seconds(-1))) { _ in }
+            }
+            #expect(error?.sqlState?.text == "22023")
+            #expect(connection.condition == .idle)
+            let value = try await connection.query(sql("SELECT 7::bigint")).int64(0, 0)
+            #expect(value == 7)
+        }
+    }
+
     @Test func `a connection that breaks during the commit leaves it uncertain`() async throws {
         try await withEmptyDatabase { database in
             let connection = try await database.connect()

@@ -197,6 +197,19 @@ package struct Pipeline: Sendable {
         simulator.ledger.countsByToken().values.count { $0 > 1 }
     }
 
+    /// Waits until the server has noticed that a killed worker is gone: what it had asked for is carried out until then,
+    /// and may take a lease.
+    package func waitForSessionsToEnd() async throws {
+        try await wait(for: "the sessions of a killed worker to end") {
+            try await fixture.number(
+                """
+                SELECT count(*) FROM pg_stat_activity
+                WHERE datname = current_database() AND application_name = 'peal worker'
+                """
+            ) == 0
+        }
+    }
+
     /// Brings the end of every lease on batches and jobs forward to now, as if their holders had been silent for long.
     package func endLeases() async throws {
         try await fixture.query("UPDATE peal.batch SET lease_until = now() WHERE lease_until > now()")

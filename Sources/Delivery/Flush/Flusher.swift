@@ -22,25 +22,42 @@ struct Flusher: Sendable {
             appendResults(of: plan, to: &parameters)
             return try report(await connection.query(SQLText.deliverySettleBatches[lane], parameters))
         }
+        return try await writeMany(plan, on: connection)
+    }
+
+    /// The results go first and the batches last, so that their rows are locked for one round trip and not while a COPY
+    /// waits for the next piece: a worker that is stopped in the middle of one holds up nobody.
+    ///
+    /// What somebody else holds the lease of by then undoes all of it, and the rest is written anew.
+    private func writeMany(_ plan: FlushPlan, on connection: PostgresConnection) async throws -> FlushReport {
         let options = TransactionOptions(commitsAsynchronously: plan.commitsAsynchronously)
-        let pieces = copyPieces(of: plan)
-        return try await connection.transaction(options) { connection in
-            let rows = try await connection.query(
-                SQLText.deliveryFenceBatches[lane],
-                fence(plan, commitsAsynchronously: false)
-            )
-            let report = try report(rows)
-            let isWhole = plan.units.allSatisfy { report.ours.contains($0.row.id.value) }
-            let written = isWhole ? plan : plan.keeping(numbersOfOurs(plan, report))
-            for piece in isWhole ? pieces : copyPieces(of: written) {
-                try await connection.copyIn(SQLText.deliveryCopyResults, rows: piece)
+        var plan = plan
+        while true {
+            let written = plan
+            let pieces = copyPieces(of: written)
+            var statements = [(SQLText.deliveryFenceBatches[lane], fence(written, commitsAsynchronously: false))]
+            if written.resultCount > 0 { statements.append((SQLText.deliveryCountOutcomes, counts(of: written))) }
+            if written.hasDelays { statements.append((SQLText.deliveryDelayRecipients, delays(of: written))) }
+            let last = statements
+            do {
+                return try await connection.transaction(options) { connection in
+                    for piece in pieces { try await connection.copyIn(SQLText.deliveryCopyResults, rows: piece) }
+                    let report = try report(try await connection.pipeline(last)[0])
+                    guard written.units.allSatisfy({ report.ours.contains($0.row.id.value) }) else {
+                        throw LostLeases(ours: numbersOfOurs(written, report))
+                    }
+                    return report
+                }
+            } catch let error as LostLeases {
+                plan = written.keeping(error.ours)
             }
-            var rest: [(SQLStatement, PostgresParameters)] = []
-            if written.resultCount > 0 { rest.append((SQLText.deliveryCountOutcomes, counts(of: written))) }
-            if written.hasDelays { rest.append((SQLText.deliveryDelayRecipients, delays(of: written))) }
-            if !rest.isEmpty { _ = try await connection.pipeline(rest) }
-            return report
         }
+    }
+
+    /// Some batches of a flush are somebody else's: nothing was written.
+    private struct LostLeases: Error {
+        /// The numbers of those that are still ours.
+        let ours: Set<Int>
     }
 
     /// Finds out which parts of a plan are still to be written, after a commit of which it is not known whether it
