@@ -18,5 +18,14 @@ class Group:
 
 GROUPS = [
     Group("client", "client_cpu", "CPU of the HTTP/2 client per push beside h2load, and the simulator by itself"),
+    Group("hot-path", "hot_path", "instructions and allocations per push, and their thresholds"),
     Group("campaign", "campaign_rate", "campaigns end to end, growth of their cost, memory of the worker", 900),
+    Group("database", "database_cpu", "CPU of PostgreSQL per recipient, by statement"),
+    Group("latency", "latency", "transactional pushes, idle and beside a campaign"),
+    Group("fan-out", "fan_out", "freezing an audience, with no one to send it"),
+    Group("round-trip", "round_trip", "rates with a provider that is 50 and 300 ms away"),
+    Group("processes", "processes", "two, four and eight worker processes"),
+    Group("recovery", "recovery", "kill -9 of the worker in the middle of a campaign"),
+    Group("claim", "claim", "claim time beside many results, delayed rows, apps and an old snapshot", 1500),
+    Group("peers", "peers", "aioapns and httpx on the same server, pgqueuer on the same database"),
 ]

@@ -28,6 +28,10 @@ SETTINGS = {
     "pg_stat_statements.max": "2000",
     "pg_stat_statements.track": "top",
     "timezone": "UTC",
+    # Statements and what they cost are logged where a figure asks for it.
+    "logging_collector": "on",
+    "log_filename": "postgres",
+    "log_rotation_size": "0",
 }
 
 
@@ -45,6 +49,7 @@ class Cluster:
         self.bin = binaries()
         self.directory = os.path.join(directory, "postgres")
         self.log = os.path.join(self.directory, "log")
+        self.logs = os.path.join(self.directory, "logs")
         self.settings = {**SETTINGS, **(settings or {})}
         self._as_owner = []
         os.makedirs(self.directory, mode=0o755)
@@ -72,7 +77,8 @@ class Cluster:
 
     def start(self):
         options = []
-        for name, value in {**self.settings, "unix_socket_directories": self.directory}.items():
+        for name, value in {**self.settings, "unix_socket_directories": self.directory,
+                            "log_directory": self.logs}.items():
             options += ["-c", f"{name}={value}"]
         if not os.path.exists(self.log):
             open(self.log, "ab").close()

@@ -49,3 +49,8 @@ class Simulator:
         """How many it answered; after `stop`."""
         found = re.search(r"^requests\s+([\d,]+)", self._text(), re.MULTILINE)
         return int(found.group(1).replace(",", "")) if found else None
+
+    def connections(self):
+        """How many were opened; after `stop`."""
+        found = re.search(r"^connections\s+([\d,]+)", self._text(), re.MULTILINE)
+        return int(found.group(1).replace(",", "")) if found else None

@@ -1,0 +1,118 @@
+"""Transactional pushes: from the INSERT until the provider has the request, idle and beside a campaign."""
+
+import json
+import os
+import random
+import time
+
+from ..cluster import as_json
+from ..campaign import CONTENT
+from ..report import Bound, Figure
+
+APP = "transactional"
+
+
+def measure(context):
+    campaigns = context.campaigns
+    size = context.pick(1_000_000, 100_000)
+    count = context.pick(400, 100)
+    ledger = context.file("ledger.jsonl")
+    with context.simulator("--ledger", ledger) as simulator:
+        campaigns.app(1_000, simulator, name=APP)
+        large = campaigns.app(size, context.quick_simulator)
+        trusted = context.file("ca.pem")
+        with open(trusted, "w") as both:
+            for file in (simulator.ca, context.quick_simulator.ca):
+                both.write(open(file).read())
+        with context.worker(campaigns.database, trusted), context.cluster.session(campaigns.database) as session:
+            for _ in range(5):
+                insert(session, 1)
+                time.sleep(0.2)
+            context.progress.step(f"{count} single pushes, idle")
+            idle = [paced(session, number) for number in range(count)]
+            time.sleep(0.5)
+            beside = []
+            for repetition in range(context.pick(2, 2)):
+                context.progress.step(f"single pushes beside a campaign to {size:,}, campaign {repetition + 1}")
+                with context.cluster.session(campaigns.database) as watch:
+                    job = campaigns.insert(watch, large)
+                    # Until the audience is frozen the campaign does not send.
+                    deadline = time.monotonic() + 60
+                    while watch.value(f"SELECT published_pages FROM peal.job WHERE id = '{job}'") == "0":
+                        if time.monotonic() > deadline:
+                            raise TimeoutError("the campaign did not begin within a minute")
+                        time.sleep(0.01)
+                    deadline = time.monotonic() + 240
+                    while not campaigns.is_done(watch, job):
+                        if time.monotonic() > deadline:
+                            raise TimeoutError("the campaign did not end within four minutes")
+                        beside.append(paced(session, len(beside)))
+            time.sleep(1)
+    answered = read_ledger(ledger)
+    settings = {
+        "clock": "from before the INSERT is sent (one statement, its own commit) until the simulator has the request, "
+                 "rounded up to whole milliseconds",
+        "pause_ms": [20, 60], "campaign": size,
+    }
+    return [
+        figure("transactional push, idle", idle, answered, settings, Bound(15, of="value"), median_limit=4),
+        figure("transactional push, beside a campaign", beside, answered, settings, Bound(100, of="value")),
+        Figure("call, idle", None, "ms", bound=Bound(10, of="value"), note="not built yet: calls are a later feature"),
+        Figure("call, beside a campaign", None, "ms", bound=Bound(50, of="value"),
+               note="not built yet: calls are a later feature"),
+    ]
+
+
+def insert(session, user):
+    audience = as_json({"external_ids": [f"user-{user}"]})
+    started = time.time()
+    job = session.value(
+        f"INSERT INTO peal.job (app, audience, content) VALUES ('{APP}', {audience}, {as_json(CONTENT)}) RETURNING id"
+    )
+    return job, started, time.time()
+
+
+def paced(session, number):
+    time.sleep(random.uniform(0.02, 0.06))
+    return insert(session, number % 1_000 + 1)
+
+
+def read_ledger(path):
+    """When each message was received, by the half of its apns-id that is its job's."""
+    received = {}
+    if os.path.exists(path):
+        with open(path) as ledger:
+            for line in ledger:
+                entry = json.loads(line)
+                received[entry.get("id", "").lower().replace("-", "")[:16]] = entry["time_ms"]
+    return received
+
+
+def figure(name, sent, received, settings, bound, median_limit=None):
+    latencies, commits, missing = [], [], 0
+    for job, started, committed in sent:
+        at = received.get(job.replace("-", "")[:16])
+        if at is None:
+            missing += 1
+            continue
+        latencies.append(at + 1 - started * 1000)
+        commits.append((committed - started) * 1000)
+    if not latencies:
+        return Figure(name, None, "ms", bound=bound, note=f"none of {len(sent)} pushes arrived")
+    p = {share: percentile(latencies, share) for share in (50, 90, 99, 100)}
+    conditions = {"all arrived": missing == 0}
+    if median_limit:
+        conditions[f"p50 ≤ {median_limit} ms"] = p[50] <= median_limit
+    return Figure(
+        f"{name}, p99", p[99], "ms", percentile(commits, 99), "ms INSERT and commit alone", bound,
+        conditions=conditions,
+        note="p50 {:.1f}, p90 {:.1f}, p99 {:.1f}, worst {:.1f} ms of {}; of it INSERT and commit p50 {:.1f}".format(
+            p[50], p[90], p[99], p[100], len(latencies), percentile(commits, 50)),
+        settings=settings,
+        runs=[{"latency_ms": round(a, 2), "commit_ms": round(b, 2)} for a, b in zip(latencies, commits)],
+    )
+
+
+def percentile(values, share):
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share / 100))]
