@@ -25,6 +25,11 @@ extension SQLText {
     )
     /// Finds an app by its slug.
     package static let adminFindApp = statement("admin_find_app", PackageResources.admin_find_app_sql)
+    /// Lists credentials under which words about dead tokens are held back.
+    package static let adminHeldCredentials = statement(
+        "admin_held_credentials",
+        PackageResources.admin_held_credentials_sql
+    )
     /// Gives a row the device of its installation where none holds its token.
     package static let adminImportAdoptInstallation = statement(
         "admin_import_adopt_installation",

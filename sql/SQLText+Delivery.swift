@@ -36,6 +36,12 @@ extension SQLText {
         statement("delivery_fence_batches", PackageResources.delivery_fence_batches_sql)
     )
 
+    /// Says what of the words about a credential's tokens may be believed.
+    package static let deliveryJudgeTokens = statement(
+        "delivery_judge_tokens",
+        PackageResources.delivery_judge_tokens_sql
+    )
+
     /// Moves the clock of a lane on.
     package static let deliveryMoveLaneClock = statement(
         "delivery_move_lane_clock",

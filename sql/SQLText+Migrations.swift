@@ -20,6 +20,7 @@ extension SQLText {
         migration("0013_create_publish", PackageResources._013_create_publish_sql),
         migration("0014_create_scheduler", PackageResources._014_create_scheduler_sql),
         migration("0015_create_preview", PackageResources._015_create_preview_sql),
+        migration("0016_judge_tokens", PackageResources._016_judge_tokens_sql),
     ]
 
     /// Tells a listener which server process answers. Returns one row: `process_id` integer.

@@ -70,6 +70,8 @@ package struct DeadToken: Sendable, Equatable {
     package enum Certainty: Sendable, Equatable {
         /// The provider says it of this token and nothing else can be meant.
         case stated
+        /// The provider says it of this token; only a project that never worked would give the same answer.
+        case whereProven
         /// A wrong environment, topic or project of ours gives the same answer: counts towards the breaker.
         case orConfiguration
     }

@@ -44,7 +44,7 @@ import Testing
     }
 
     @Test(arguments: [
-        (404, "NOT_FOUND", "UNREGISTERED", Disposition.deadToken(DeadToken(.stated))),
+        (404, "NOT_FOUND", "UNREGISTERED", Disposition.deadToken(DeadToken(.whereProven))),
         (403, "PERMISSION_DENIED", "SENDER_ID_MISMATCH", .deadToken(DeadToken(.orConfiguration))),
         (503, "UNAVAILABLE", "UNAVAILABLE", .retry(RetryAdvice(.provider))),
         (500, "INTERNAL", "INTERNAL", .retry(RetryAdvice(.provider))),
@@ -187,7 +187,7 @@ import Testing
         let body =
             #"{"error":{"details":[{"errorCode":"UNREGISTERED","@type":"\#(Self.type)google.firebase.fcm.v1.FcmError","#
             + #""more":{"errorCode":"INTERNAL"}},{"@type":"y","errorCode":"INTERNAL"}],"code":404}}"#
-        #expect(interpret(404, body) == rejected("UNREGISTERED", .deadToken(DeadToken(.stated))))
+        #expect(interpret(404, body) == rejected("UNREGISTERED", .deadToken(DeadToken(.whereProven))))
     }
 
     @Test func `a code outside of the details is not believed`() {
@@ -216,7 +216,7 @@ import Testing
         let body = error(404, "NOT_FOUND", details: [fcmError("UNREGISTERED")])
         for length in 0..<body.utf8.count {
             let verdict = interpret(404, String(decoding: Array(body.utf8.prefix(length)), as: UTF8.self))
-            #expect([.credentialRefused, .deadToken(DeadToken(.stated))].contains(verdict.disposition))
+            #expect([.credentialRefused, .deadToken(DeadToken(.whereProven))].contains(verdict.disposition))
         }
     }
 }

@@ -1,5 +1,6 @@
 import PealRuntime
 import Postgres
+import PushCore
 import TestSupport
 import Testing
 
@@ -18,6 +19,30 @@ import Testing
             #expect(findings.values.filter { $0.verdict == .problem } == [])
             #expect(findings["schema"]?.verdict == .ok)
             #expect(findings["accounting"]?.verdict == .ok)
+        }
+    }
+
+    @Test func `a credential under which tokens look dead is named until a push is accepted`() async throws {
+        try await withDatabase { database in
+            let connection = try await database.connect()
+            func run(_ text: String) async throws {
+                _ = try await connection.query(SQLStatement(name: "doctor_test", text: text))
+            }
+            try await run("INSERT INTO peal.app (slug) VALUES ('shop')")
+            try await run(
+                """
+                INSERT INTO peal.credential (app_id, provider, environment, key_id, team_id, topic, sealed)
+                SELECT id, 'apns', 'production', 'K', 'T', 'com.example', '\\x00' FROM peal.app
+                """
+            )
+            try await run("SELECT peal.judge_tokens(id, 0, '{1}', 0) FROM peal.credential")
+            let held = await examine(["PEAL_DATABASE_URL": database.connectionString])["dead tokens"]
+            #expect(held?.verdict == .warning)
+            #expect(held?.finding.contains("of app shop was accepted yet") == true)
+            #expect(held?.advice.contains("environment") == true)
+            try await run("SELECT peal.judge_tokens(id, 9, '{}', 0) FROM peal.credential")
+            let proven = await examine(["PEAL_DATABASE_URL": database.connectionString])["dead tokens"]
+            #expect(proven == nil)
         }
     }
 

@@ -23,7 +23,7 @@ struct FCMReason: Sendable {
     static let table: [FCMReason] = [
         FCMReason("UNSPECIFIED_ERROR", .retry),
         FCMReason("INVALID_ARGUMENT", .invalidArgument),
-        FCMReason("UNREGISTERED", .dead(.stated)),
+        FCMReason("UNREGISTERED", .dead(.whereProven)),
         FCMReason("SENDER_ID_MISMATCH", .dead(.orConfiguration)),
         FCMReason("QUOTA_EXCEEDED", .throttled),
         FCMReason("UNAVAILABLE", .retry),

@@ -194,29 +194,4 @@ extension LaneWorker {
             withdraw(batch, .failed)
         }
     }
-
-    // MARK: Dead tokens
-
-    /// Decides about devices that may be dead, where it is time to.
-    func judgeDeadTokens(now: ContinuousClock.Instant, isLast: Bool = false) {
-        for (version, present) in breakers {
-            var breaker = present
-            let users = batches.values.filter { $0.dispatch?.credential.version == version }
-            let isIdle = users.allSatisfy { $0.outstanding == 0 && $0.waiting.isEmpty }
-            switch breaker.judge(now: now, isIdle: isIdle, isLast: isLast) {
-            case .none: break
-            case .disable(let dead): deadDevices += dead
-            case .hold(let until, let dropped):
-                logger.warning(
-                    "Too many tokens are called dead at once: their channel is held and no device is disabled",
-                    [
-                        .credentialID: .describing(version.id), .count: .number(dropped),
-                        .errorMessage: "Check the environment and the topic of the credential, or the project",
-                    ]
-                )
-                for batch in users { delay(batch, by: until - now, reason: "too_many_dead_tokens") }
-            }
-            breakers[version] = breaker
-        }
-    }
 }

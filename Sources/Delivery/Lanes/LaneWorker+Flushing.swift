@@ -9,7 +9,8 @@ extension LaneWorker {
         if let flushRetryAt, now < flushRetryAt { return false }
         if pendingPlan != nil || controlWanted || unflushedCount >= settings.flushCount { return true }
         let elapsed = now - flushedAt
-        if unflushedCount > 0 || !deadDevices.isEmpty { return elapsed >= settings.flushInterval }
+        let isWaiting = unflushedCount > 0 || !deadDevices.isEmpty || !tokenReports.isEmpty
+        if isWaiting { return elapsed >= settings.flushInterval }
         return !batches.isEmpty && elapsed >= settings.controlInterval
     }
 
@@ -28,7 +29,7 @@ extension LaneWorker {
             pendingPlan = nil
             isPlanUncertain = false
             flushedAt = startedAt
-            if !deadDevices.isEmpty { try await disableDeadDevices(on: connection) }
+            if !deadDevices.isEmpty || !tokenReports.isEmpty { try await followDeadTokens(on: connection) }
             if flushFailures > 0 { logger.info("Results are written again") }
             flushFailures = 0
             flushRetryAt = nil
@@ -158,26 +159,6 @@ extension LaneWorker {
             case .paused: withdraw(batch, .held)
             case .cancelled: withdraw(batch, .cancelled)
             }
-        }
-    }
-
-    /// Disables devices by compare-and-set, app by app, after their results are written.
-    private func disableDeadDevices(on connection: PostgresConnection) async throws {
-        for (app, devices) in Dictionary(grouping: deadDevices, by: \.app) {
-            let sorted = devices.sorted { $0.device < $1.device }
-            let disabled = try await connection.query(
-                SQLText.deliveryDisableDevices,
-                [
-                    .app(app), .int64s(sorted.map(\.device)), .byteArrays(sorted.map(\.token)),
-                    .timestamps(sorted.map { $0.since ?? WallClock.Instant(microsecondsSinceEpoch: .max) }),
-                    .texts(sorted.map { String($0.reason.prefix(ReasonTable.lengthLimit)) }),
-                ]
-            )
-            deadDevices.removeAll { $0.app == app }
-            logger.debug(
-                "Devices with dead tokens were disabled",
-                [.appID: .describing(app), .count: .number(disabled.count)]
-            )
         }
     }
 }

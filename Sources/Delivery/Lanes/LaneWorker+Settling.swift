@@ -37,8 +37,8 @@ extension LaneWorker {
     }
 
     private func finishRun(_ batch: BatchInHand, accepted: Int) {
-        if !breakers.isEmpty, let version = batch.dispatch?.credential.version {
-            breakers[version]?.answered(accepted)
+        if accepted > 0, let version = batch.dispatch?.credential.version {
+            breakers[version, default: DeadTokenBreaker()].accepted(accepted)
         }
         if batch.outstanding == 0 || batch.doubt == .unknown { advance(batch) }
     }
@@ -195,23 +195,6 @@ extension LaneWorker {
         }
     }
 
-    private func noteDead(_ word: DeadToken, reason: String, in batch: BatchInHand, _ index: Int) {
-        guard let credential = batch.dispatch?.credential, let recipients = batch.recipients,
-            let token = try? recipients.token(of: index)
-        else { return }
-        let device = DeadDevice(
-            app: batch.row.app,
-            device: recipients.ids[index],
-            token: token,
-            since: word.invalidSinceMilliseconds.map { WallClock.Instant(microsecondsSinceEpoch: $0 * 1_000) },
-            reason: reason
-        )
-        switch word.certainty {
-        case .stated: deadDevices.append(device)
-        case .orConfiguration: breakers[credential.version, default: DeadTokenBreaker()].suspect(device, now: .now)
-        }
-    }
-
     /// What time alone brings: waits that are over, leases that were not renewed, probes that are wanted.
     private func sweep(now: ContinuousClock.Instant) {
         for batch in batches.values {
@@ -250,7 +233,7 @@ extension LaneWorker {
         }
         if isTakingIn { return false }
         if batches.isEmpty { judgeDeadTokens(now: now, isLast: true) }
-        if batches.isEmpty, pendingPlan == nil, deadDevices.isEmpty { return true }
+        if batches.isEmpty, pendingPlan == nil, deadDevices.isEmpty, tokenReports.isEmpty { return true }
         guard now > stopBy + Self.flushPatience else { return false }
         logger.error(
             "Stopped before everything was written: batches come back when their leases end, and may be sent again",

@@ -55,6 +55,7 @@ actor LaneWorker {
     var unflushedCount = 0
     var controlWanted = false
     var deadDevices: [DeadDevice] = []
+    var tokenReports: [(credential: CredentialID, report: DeadTokenBreaker<DeadDevice>.Report)] = []
     var chunks: [CompletionChunk] = []
 
     // Stopping.

@@ -11,7 +11,7 @@ package struct Doctor: Sendable {
     private static let fewestFileDescriptors: UInt = 1024
     private static let oldestServer: Int32 = 150_000
 
-    private let settings: Settings
+    let settings: Settings
     private let countsResults: Bool
 
     /// A doctor for these settings. With `countsResults` every result that is kept is counted against its job.
@@ -151,7 +151,7 @@ package struct Doctor: Sendable {
 
 extension CommandError {
     /// What happened and where, without the advice.
-    fileprivate var whatAndWhere: String {
+    var whatAndWhere: String {
         location.isEmpty ? what : "\(what): \(location)"
     }
 }
@@ -168,6 +168,7 @@ extension Doctor {
         }
         do {
             return try await describeSchema(connection) + examineCredentials(connection)
+                + examineHeldTokens(connection)
         } catch {
             let error = CommandError(describing: error)
             return [DoctorFinding("schema", .problem, error.whatAndWhere, advice: error.advice)]
@@ -180,32 +181,39 @@ extension Doctor {
         let waiting = try rows.int64(0, 4)
         let workers = try rows.int64(0, 5)
         var findings = [
-            DoctorFinding("schema", .ok, "it fits this version, \(try rows.int64(0, 0)) apps"),
+            DoctorFinding("schema", .ok, "it fits this version, \(counted(try rows.int64(0, 0), "app"))"),
             DoctorFinding(
                 "partitions",
                 days >= 2 ? .ok : days == 1 ? .warning : .problem,
-                "results have room for \(days) days",
+                "results have room for \(counted(days, "day"))",
                 advice: days >= 2 ? "" : "a worker with the scheduler role makes them; is one running?"
             ),
             DoctorFinding(
                 "workers",
                 waiting == 0 ? .ok : .problem,
                 waiting == 0
-                    ? "\(workers) connections of workers, no job is waiting"
-                    : "\(waiting) jobs wait for more than a minute, \(workers) connections of workers",
+                    ? "\(counted(workers, "connection")) of workers, no job is waiting"
+                    : "\(counted(waiting, "job")) due for more than a minute, \(counted(workers, "connection")) of workers",
                 advice: waiting == 0 ? "" : "start one: peal worker"
             ),
         ]
         let bare = try rows.int64(0, 1)
         if bare > 0 {
             let advice = "peal credential add APP apns|fcm …"
-            findings.append(DoctorFinding("credentials", .warning, "\(bare) apps have none", advice: advice))
+            findings.append(
+                DoctorFinding("credentials", .warning, "\(counted(bare, "app")) without any", advice: advice)
+            )
         }
         let refused = try rows.int64(0, 2)
         if refused > 0 {
             let advice = "see 'peal credential list', then add a working one or run 'peal credential verify APP'"
             findings.append(
-                DoctorFinding("credentials", .problem, "\(refused) are refused by the provider", advice: advice)
+                DoctorFinding(
+                    "credentials",
+                    .problem,
+                    "\(counted(refused, "credential")) refused by the provider",
+                    advice: advice
+                )
             )
         }
         if countsResults { findings.append(try await accountingFinding(connection)) }
@@ -219,35 +227,8 @@ extension Doctor {
         return DoctorFinding(
             "accounting",
             .problem,
-            "the count of \(wrong.count) jobs does not add up, the first is \(first)",
+            "\(counted(wrong.count, "job")) whose count does not add up, the first is \(first)",
             advice: "peal.check_accounting() lists them; please report it"
         )
-    }
-
-    private func examineCredentials(_ connection: PostgresConnection) async throws -> [DoctorFinding] {
-        let credentials = Credentials(connection)
-        let count = try await credentials.list(slug: nil).count
-        let sealingKey: SealingKey?
-        do {
-            sealingKey = try settings.masterKey()
-        } catch {
-            return [DoctorFinding("master key", .problem, error.whatAndWhere, advice: error.advice)]
-        }
-        guard let sealingKey else {
-            let advice = "set PEAL_MASTER_KEY_FILE; a new key: openssl rand -hex 32"
-            return [DoctorFinding("master key", count > 0 ? .problem : .warning, "none is configured", advice: advice)]
-        }
-        let failures = try await credentials.openFailures(slug: nil, sealingKey: sealingKey)
-        guard let first = failures.first else {
-            return [DoctorFinding("master key", .ok, "it opens all \(count) credentials")]
-        }
-        return [
-            DoctorFinding(
-                "master key",
-                .problem,
-                "\(failures.count) of \(count) credentials do not open, the first is \(first.id): \(first.reason)",
-                advice: "set the key that sealed them, or add them again"
-            )
-        ]
     }
 }

@@ -1,0 +1,103 @@
+import Delivery
+import Postgres
+import ProviderSimulator
+import PushCore
+import Testing
+
+/// Words about tokens that a mistake of ours would bring about too, over time and over processes.
+@Suite struct HeldTokenTests {
+    private func disabled(_ rig: DeliveryRig) async throws -> [String] {
+        try await rig.texts("SELECT token FROM peal.device WHERE disabled_at IS NOT NULL ORDER BY id")
+    }
+
+    /// Sends one push to one device, with a worker of its own unless one is given.
+    private func push(
+        _ rig: DeliveryRig,
+        to device: Int64,
+        route: Route = .apnsProduction,
+        by worker: DeliveryService? = nil
+    ) async throws {
+        let job = try await rig.addJob("shop", devices: [device]) {
+            $0.lane = .transactional
+            $0.route = route
+        }
+        guard let worker else {
+            #expect(try await rig.send(job) { $0.lanes = [.transactional] })
+            return
+        }
+        worker.wake(.transactional)
+        #expect(try await rig.waitUntilDone(job))
+    }
+
+    private func isHeld(_ rig: DeliveryRig) async throws -> Bool {
+        try await rig.number("SELECT count(*) FROM peal.token_verdict WHERE held_since IS NOT NULL") == 1
+    }
+
+    @Test func `promise 8: two hundred single pushes under a wrong environment disable nobody`() async throws {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app)
+            let devices = try await rig.addDevices(app, tokens: DeliveryRig.tokens(200))
+            rig.simulator.control.add(Rule(.reject(reason: "BadDeviceToken")))
+            // Every fourth push meets a worker that was started anew.
+            for start in stride(from: 0, to: devices.count, by: 4) {
+                try await rig.deliver {
+                    $0.lanes = [.transactional]
+                } _: { worker in
+                    for device in devices[start..<start + 4] { try await push(rig, to: device, by: worker) }
+                }
+            }
+            #expect(try await disabled(rig).isEmpty)
+            #expect(try await isHeld(rig))
+            #expect(try await rig.number("SELECT count(*) FROM peal.result WHERE outcome = 2") == 200)
+            #expect(try await rig.accountingFaults() == 0)
+        }
+    }
+
+    @Test func `promise 8: a dead token is disabled at the next rejection after a push was accepted`() async throws {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app)
+            let tokens = DeliveryRig.tokens(6)
+            let devices = try await rig.addDevices(app, tokens: tokens)
+            rig.simulator.control.add(Rule(.reject(reason: "BadDeviceToken"), tokenPrefix: tokens[0]))
+            try await push(rig, to: devices[0])
+            #expect(try await disabled(rig).isEmpty)
+            #expect(try await isHeld(rig))
+            for device in devices.dropFirst() { try await push(rig, to: device) }
+            try await push(rig, to: devices[0])
+            #expect(try await disabled(rig) == [tokens[0]])
+            #expect(try await !isHeld(rig))
+        }
+    }
+
+    @Test func `promise 8: UNREGISTERED is believed once the project has accepted a push`() async throws {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addFCM(app)
+            let tokens = ["plain-0", "plain-1"]
+            let devices = try await rig.addDevices(app, tokens: tokens, channel: "android")
+            rig.simulator.control.add(Rule(.fault(.unregistered), tokenPrefix: tokens[0]))
+            try await push(rig, to: devices[0], route: .fcm)
+            #expect(try await disabled(rig).isEmpty)
+            #expect(try await isHeld(rig))
+            try await push(rig, to: devices[1], route: .fcm)
+            #expect(try await !isHeld(rig))
+            try await push(rig, to: devices[0], route: .fcm)
+            #expect(try await disabled(rig) == [tokens[0]])
+        }
+    }
+
+    @Test func `promise 8: what is said with a time needs no proof`() async throws {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app)
+            let tokens = DeliveryRig.tokens(1)
+            let devices = try await rig.addDevices(app, tokens: tokens)
+            rig.simulator.control.add(Rule(.reject(reason: "Unregistered", timestamp: .now)))
+            try await push(rig, to: devices[0])
+            #expect(try await disabled(rig) == tokens)
+            #expect(try await !isHeld(rig))
+        }
+    }
+}
