@@ -8,6 +8,8 @@ struct APNsReason: Sendable {
         case deadSinceTimestamp
         case payload
         case credential(replacesConnection: Bool)
+        /// The topic is refused, and with it the credential, unless the content says another topic or push type.
+        case topic
         case refresh(replacesConnection: Bool)
         case retry(RetryAdvice, replacesConnection: Bool)
         case throttled(RetryAdvice)
@@ -29,21 +31,21 @@ struct APNsReason: Sendable {
         APNsReason(400, "BadExpirationDate", .payload),
         APNsReason(400, "BadMessageId", .payload),
         APNsReason(400, "BadPriority", .payload),
-        APNsReason(400, "BadTopic", .credential(replacesConnection: false)),
+        APNsReason(400, "BadTopic", .topic),
         APNsReason(400, "DeviceTokenNotForTopic", .dead(.orConfiguration)),
         APNsReason(400, "DuplicateHeaders", .payload),
         APNsReason(400, "IdleTimeout", .retry(RetryAdvice(.connection), replacesConnection: true)),
         APNsReason(400, "InvalidPushType", .payload),
         APNsReason(400, "MissingDeviceToken", .payload),
-        APNsReason(400, "MissingTopic", .credential(replacesConnection: false)),
+        APNsReason(400, "MissingTopic", .topic),
         APNsReason(400, "PayloadEmpty", .payload),
-        APNsReason(400, "TopicDisallowed", .credential(replacesConnection: false)),
+        APNsReason(400, "TopicDisallowed", .topic),
         APNsReason(403, "BadCertificate", .credential(replacesConnection: true)),
         APNsReason(403, "BadCertificateEnvironment", .credential(replacesConnection: true)),
         APNsReason(403, "BadEnvironmentKeyIdInToken", .credential(replacesConnection: true)),
         APNsReason(403, "BadEnvironmentKeyInToken", .credential(replacesConnection: true)),
         APNsReason(403, "ExpiredProviderToken", .refresh(replacesConnection: true)),
-        APNsReason(403, "Forbidden", .credential(replacesConnection: false)),
+        APNsReason(403, "Forbidden", .topic),
         APNsReason(403, "InvalidProviderToken", .credential(replacesConnection: false)),
         APNsReason(403, "MissingProviderToken", .credential(replacesConnection: false)),
         APNsReason(403, "UnrelatedKeyIdInToken", .retry(RetryAdvice(.connection), replacesConnection: true)),

@@ -6,10 +6,12 @@ package enum APNsResponse {
     /// - Parameters:
     ///   - body: as much of the body as was kept; may be cut, empty or no JSON.
     ///   - registeredAtMilliseconds: when the app last registered this token, since 1970; nil where unknown.
+    ///   - hasOwnTopic: the content overrides topic or push type: what is wrong with them is the message's own fault.
     package static func interpret(
         status: Int,
         body: Span<UInt8>,
-        registeredAtMilliseconds: Int64? = nil
+        registeredAtMilliseconds: Int64? = nil,
+        hasOwnTopic: Bool = false
     ) -> Verdict {
         if status == 200 { return .accepted }
         let answer = APNsErrorBody(scanning: body)
@@ -20,6 +22,11 @@ package enum APNsResponse {
         }
         let reason = RejectionReason(text: row.reason)
         switch row.effect {
+        // A token is dead for a topic, and this one was not the app's.
+        case .dead where hasOwnTopic, .deadSinceTimestamp where hasOwnTopic, .topic where hasOwnTopic:
+            return Verdict(.rejected(reason), .payloadFault(suspectsToken: false))
+        case .topic:
+            return Verdict(.rejected(reason), .credentialRefused)
         case .dead(let certainty):
             return Verdict(.rejected(reason), .deadToken(DeadToken(certainty)))
         case .deadSinceTimestamp:

@@ -33,6 +33,8 @@ final class BatchInHand {
     var waitingUntil: ContinuousClock.Instant?
     /// Requests that wait until their credential is trusted again.
     var parked: [UInt32] = []
+    /// Requests whose answer refused the credential at least once.
+    var refused: Set<UInt32> = []
     /// The first request that was never submitted.
     var nextRequest = 0
     /// Recipients below it may be submitted. Committed before it is used where the job must never send twice.
@@ -57,6 +59,8 @@ final class BatchInHand {
         let credential: ProviderCredential
         let pool: PoolID
         let requests: RequestBatch
+        /// The content says itself for which app it is: what is wrong with that is not the credential's or a token's fault.
+        let hasOwnTopic: Bool
         /// The recipient of each request, as an index of the slice.
         let recipientOf: [Int32]
     }
@@ -114,9 +118,14 @@ final class BatchInHand {
         outstanding + waiting.count + parked.count + (dispatch.map { $0.recipientOf.count - nextRequest } ?? remaining)
     }
 
+    /// Whether messages may go out: nothing stops them, and the lease is ours.
+    func canSend(now: ContinuousClock.Instant) -> Bool {
+        lifecycle.isSending && now < leaseSafeUntil
+    }
+
     /// The requests that may be submitted now, in order; they count as submitted from here on.
     func takeRequests(now: ContinuousClock.Instant) -> RequestSelection? {
-        guard let dispatch, lifecycle.isSending, now < leaseSafeUntil else { return nil }
+        guard let dispatch, canSend(now: now) else { return nil }
         if nextRequest == 0, waiting.isEmpty, permittedTo >= row.size {
             nextRequest = dispatch.recipientOf.count
             outstanding = dispatch.recipientOf.count
@@ -138,11 +147,16 @@ final class BatchInHand {
     }
 
     /// Takes a request for a probe: one that is parked, else one that was never sent.
-    func takeProbe(now: ContinuousClock.Instant) -> UInt32? {
-        guard let dispatch, lifecycle.isSending, now < leaseSafeUntil else { return nil }
-        if let parked = parked.popLast() ?? waiting.popLast() {
+    /// - Parameter suspect: not this one, which may itself be what is refused.
+    func takeProbe(now: ContinuousClock.Instant, otherThan suspect: UInt32?) -> UInt32? {
+        guard let dispatch, canSend(now: now) else { return nil }
+        if let place = parked.lastIndex(where: { $0 != suspect }) {
             outstanding += 1
-            return parked
+            return parked.remove(at: place)
+        }
+        if let place = waiting.lastIndex(where: { $0 != suspect }) {
+            outstanding += 1
+            return waiting.remove(at: place)
         }
         guard nextRequest < dispatch.recipientOf.count, Int(dispatch.recipientOf[nextRequest]) < permittedTo else {
             return nil

@@ -61,6 +61,15 @@ struct JobInHand: Sendable {
         return made
     }
 
+    /// Whether the content says itself for which app it is, so that the app's credential is not to blame for that.
+    func hasOwnTopic(on credential: ProviderCredential) -> Bool {
+        guard case .success(let content) = content else { return false }
+        return switch credential.account {
+        case .apns: content.apns.hasOwnTopic
+        case .fcm: FCMOverride.hasOwnTarget(content.fcm)
+        }
+    }
+
     private static func content(_ text: [UInt8], kind: Content.Kind) -> Result<Content, ContentError> {
         let value: JSONValue
         do {

@@ -8,6 +8,9 @@ package struct APNsOverride: Sendable, Equatable {
     package let topic: String?
     package let priority: String?
 
+    /// Whether it says for which app a message is, or what kind of push it is, which has a topic of its own.
+    var hasOwnTopic: Bool { topic != nil || pushType != nil }
+
     static let none = APNsOverride(payload: JSONObject(), pushType: nil, topic: nil, priority: nil)
     static let knownHeaders = ["apns-push-type", "apns-topic", "apns-priority"]
 
@@ -58,6 +61,13 @@ package struct APNsOverride: Sendable, Equatable {
 
 /// The raw part of a content for FCM: a merge patch over the message object that peal builds.
 enum FCMOverride {
+    /// Whether a patch says for which app a message is: by package, or by what goes on to APNs.
+    static func hasOwnTarget(_ patch: JSONObject) -> Bool {
+        if patch["apns"] != nil { return true }
+        guard case .object(let android) = patch["android"] else { return false }
+        return android["restricted_package_name"] != nil
+    }
+
     static func parse(_ reader: FieldReader) throws(ContentError) -> JSONObject {
         for target in ["token", "fid", "topic", "condition"] where reader.object[target] != nil {
             throw reader.failure(target, "is not allowed: the audience says who gets the message")

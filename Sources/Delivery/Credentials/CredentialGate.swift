@@ -1,7 +1,7 @@
 /// Whether messages of a credential go out, after its provider refused one. Pure: events in, actions out.
 ///
-/// One refusal is not believed: one message is sent once more with a renewed bearer over a new connection, and all
-/// others wait for what becomes of it.
+/// One refusal is not believed: another message is sent with a renewed bearer over a new connection, and all others wait
+/// for what becomes of it. Where there is no other message, the provider is asked with a request of our own.
 struct CredentialGate: Sendable, Equatable {
     /// What to do.
     enum Action: Sendable, Equatable {
@@ -18,9 +18,9 @@ struct CredentialGate: Sendable, Equatable {
         /// Messages go out. To `renewing`.
         case open
         /// The bearer is being renewed. To `probing`, `closed`.
-        case renewing(reason: String)
+        case renewing(reason: String, suspect: Probe)
         /// One message is out to find out; the others wait. To `open`, `closed`.
-        case probing(reason: String, probe: Probe?)
+        case probing(reason: String, suspect: Probe, probe: Probe?)
         /// Refused twice. To nothing: another version of the credential has a gate of its own.
         case closed(reason: String)
     }
@@ -29,6 +29,9 @@ struct CredentialGate: Sendable, Equatable {
     struct Probe: Sendable, Equatable {
         let batch: Int
         let request: UInt32
+
+        /// A request of our own; batches are numbered from 1.
+        static let own = Probe(batch: 0, request: 0)
     }
 
     private var state = State.open
@@ -40,20 +43,27 @@ struct CredentialGate: Sendable, Equatable {
     }
     /// The probe that is out.
     var probe: Probe? {
-        if case .probing(_, let probe) = state { probe } else { nil }
+        if case .probing(_, _, let probe) = state { probe } else { nil }
     }
     /// Whether a probe is wanted and none is out.
     var wantsProbe: Bool {
-        if case .probing(_, nil) = state { true } else { false }
+        if case .probing(_, _, nil) = state { true } else { false }
+    }
+    /// The message that was refused first: it may be the only one that is, and proves nothing.
+    var suspect: Probe? {
+        switch state {
+        case .renewing(_, let suspect), .probing(_, let suspect, _): suspect
+        case .open, .closed: nil
+        }
     }
 
     /// The provider refused the credential in its answer to a message.
     mutating func refused(_ message: Probe, reason: String) -> Action {
         switch state {
         case .open:
-            state = .renewing(reason: reason)
+            state = .renewing(reason: reason, suspect: message)
             return .probe
-        case .probing(_, let probe) where probe == message:
+        case .probing(_, _, let probe) where probe == message:
             state = .closed(reason: reason)
             return .close(reason: reason)
         case .renewing, .probing, .closed:
@@ -63,29 +73,29 @@ struct CredentialGate: Sendable, Equatable {
 
     /// The bearer was renewed: a probe is wanted.
     mutating func renewed() {
-        guard case .renewing(let reason) = state else { return }
-        state = .probing(reason: reason, probe: nil)
+        guard case .renewing(let reason, let suspect) = state else { return }
+        state = .probing(reason: reason, suspect: suspect, probe: nil)
     }
 
     /// A probe was sent.
     mutating func probing(with probe: Probe) {
-        guard case .probing(let reason, nil) = state else {
+        guard case .probing(let reason, let suspect, nil) = state else {
             preconditionFailure("a probe was sent while \(state)")
         }
-        state = .probing(reason: reason, probe: probe)
+        state = .probing(reason: reason, suspect: suspect, probe: probe)
     }
 
     /// A message was answered in another way: whatever the answer is, the credential is accepted.
     mutating func answered(_ message: Probe) -> Action {
-        guard case .probing(_, let probe) = state, probe == message else { return .none }
+        guard case .probing(_, _, let probe) = state, probe == message else { return .none }
         state = .open
         return .open
     }
 
     /// The probe came back without an answer, or its batch is gone: another one is wanted.
     mutating func probeLost(_ message: Probe) {
-        guard case .probing(let reason, let probe) = state, probe == message else { return }
-        state = .probing(reason: reason, probe: nil)
+        guard case .probing(let reason, let suspect, let probe) = state, probe == message else { return }
+        state = .probing(reason: reason, suspect: suspect, probe: nil)
     }
 
     /// There is no bearer to probe with, and the provider says that there will be none.

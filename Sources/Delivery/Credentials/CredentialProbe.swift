@@ -21,6 +21,11 @@ package struct CredentialProbe: Sendable {
         package let reason: String
         /// What to look at; empty when it was accepted.
         package let advice: String
+
+        /// The provider did not say.
+        static func undecided(_ credential: ProviderCredential, reason: String) -> Finding {
+            Finding(credential: credential.id, verdict: .undecided, reason: reason, advice: "")
+        }
     }
 
     private static let timeLimit: Duration = .seconds(15)
@@ -94,13 +99,22 @@ package struct CredentialProbe: Sendable {
         configuration.connectPatience = .seconds(10)
         let pool = client.makePool(configuration)
         try client.setField("authorization", value: bearer.value, of: pool)
-        let response = try await client.send(Self.request(for: credential), to: pool)
+        return try await Self.ask(credential, client, pool)
+    }
+
+    /// Asks over a pool that signs in with the credential.
+    static func ask(
+        _ credential: ProviderCredential,
+        _ client: HTTP2Client,
+        _ pool: PoolID
+    ) async throws -> Finding {
+        let response = try await client.send(request(for: credential), to: pool)
         let verdict =
             switch credential.account {
             case .apns: APNsResponse.interpret(status: response.status, body: response.body.span)
             case .fcm: FCMResponse.interpret(status: response.status, body: response.body.span)
             }
-        return Self.finding(verdict, of: credential)
+        return finding(verdict, of: credential)
     }
 
     /// A token that no device has, another for each credential: APNs answers BadDeviceToken once all else is accepted.

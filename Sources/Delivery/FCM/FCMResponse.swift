@@ -9,8 +9,20 @@ package enum FCMResponse {
     /// - Parameters:
     ///   - body: as much of the body as was kept; may be cut, empty or a web page.
     ///   - retryAfter: the field `Retry-After`, see `RetryAfter`.
-    package static func interpret(status: Int, body: Span<UInt8>, retryAfter: Duration? = nil) -> Verdict {
+    ///   - hasOwnTarget: the content says itself which apps may get it: what looks like a dead token may be its own fault.
+    package static func interpret(
+        status: Int,
+        body: Span<UInt8>,
+        retryAfter: Duration? = nil,
+        hasOwnTarget: Bool = false
+    ) -> Verdict {
         if status == 200 { return .accepted }
+        let verdict = judge(status: status, body: body, retryAfter: retryAfter)
+        guard hasOwnTarget, case .deadToken = verdict.disposition else { return verdict }
+        return Verdict(verdict.outcome, .payloadFault(suspectsToken: false))
+    }
+
+    private static func judge(status: Int, body: Span<UInt8>, retryAfter: Duration?) -> Verdict {
         let answer = FCMErrorBody(scanning: body)
         guard let code = answer.errorCode else {
             return judge(status: status, answer: answer, body: body, retryAfter: retryAfter)

@@ -8,6 +8,8 @@ extension LaneWorker {
     private static let refreshInterval: Duration = .seconds(2)
     /// How long the rest of a send waits that is held for its credential.
     private static let holdWait: Duration = .seconds(60)
+    /// How long messages wait when the provider cannot be asked about their credential.
+    private static let askAgainWait: Duration = .seconds(10)
 
     /// Runs errands as they come up, each on its own: one silent endpoint holds nobody else.
     func tendCredentials() async {
@@ -56,6 +58,8 @@ extension LaneWorker {
             take(answer, for: credential)
         case .probe(let credential, let isExpired):
             await renew(credential, isExpired: isExpired)
+        case .ask(let credential):
+            await ask(credential)
         case .refuse(let credential, let reason):
             do {
                 try await store.refuse(credential, reason: reason)
@@ -106,6 +110,7 @@ extension LaneWorker {
     func credentialRefused(_ batch: BatchInHand, request: UInt32, reason: String, isExpired: Bool) {
         guard let credential = batch.dispatch?.credential else { return }
         batch.parked.append(request)
+        batch.refused.insert(request)
         let message = CredentialGate.Probe(batch: batch.number, request: request)
         let action = gates[credential.version, default: CredentialGate()].refused(message, reason: reason)
         follow(action, for: credential, isExpired: isExpired)
@@ -170,15 +175,54 @@ extension LaneWorker {
 
     /// Sends one message of a credential that is in doubt. Without any message there is nothing to find out.
     func sendProbe(of credential: ProviderCredential) {
-        guard gates[credential.version]?.wantsProbe ?? false else { return }
+        guard let gate = gates[credential.version], gate.wantsProbe else { return }
+        let now = ContinuousClock.now
         for batch in using(credential).sorted(by: { $0.parked.count > $1.parked.count }) {
-            guard let dispatch = batch.dispatch, let request = batch.takeProbe(now: .now) else { continue }
+            let suspect = gate.suspect?.batch == batch.number ? gate.suspect?.request : nil
+            guard let dispatch = batch.dispatch, let request = batch.takeProbe(now: now, otherThan: suspect) else {
+                continue
+            }
             gates[credential.version]?.probing(with: CredentialGate.Probe(batch: batch.number, request: request))
             client.submit(dispatch.requests, tag: batch.number, requests: .indices([request]), to: dispatch.pool)
             return
         }
+        if using(credential).contains(where: { !$0.parked.isEmpty && $0.canSend(now: now) }) {
+            gates[credential.version]?.probing(with: .own)
+            return run(.ask(credential))
+        }
         // Those that have a message may only be waiting for their lease to be renewed.
         if !using(credential).contains(where: \.lifecycle.isSending) { gates[credential.version] = nil }
+    }
+
+    /// Asks the provider about a credential with a request that no device gets.
+    private func ask(_ credential: ProviderCredential) async {
+        var finding = CredentialProbe.Finding.undecided(credential, reason: "")
+        if let bearer = bearers[credential.version] {
+            do {
+                let pool = try pools.pool(for: credential, bearer: bearer)
+                finding = try await CredentialProbe.ask(credential, client, pool)
+            } catch {
+                finding = .undecided(credential, reason: "\(error)")
+            }
+        }
+        guard var gate = gates[credential.version], gate.probe == .own else { return }
+        switch finding.verdict {
+        case .accepted:
+            let action = gate.answered(.own)
+            gates[credential.version] = gate
+            follow(action, for: credential, isExpired: false)
+        case .refused:
+            let action = gate.refused(.own, reason: finding.reason)
+            gates[credential.version] = gate
+            follow(action, for: credential, isExpired: false)
+        case .undecided:
+            logger.warning(
+                "A credential is in doubt and its provider cannot be asked: its messages wait",
+                [.credentialID: .describing(credential.id), .errorMessage: .text(finding.reason)]
+            )
+            gates[credential.version] = nil
+            for batch in using(credential) { delay(batch, by: Self.askAgainWait, reason: "credential_in_doubt") }
+        }
     }
 
     func using(_ credential: ProviderCredential) -> [BatchInHand] {

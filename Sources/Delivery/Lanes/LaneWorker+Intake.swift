@@ -234,6 +234,7 @@ extension LaneWorker {
                 credential: credential,
                 pool: try pools.pool(for: credential, bearer: bearer),
                 requests: requests,
+                hasOwnTopic: jobs[batch.row.job]?.hasOwnTopic(on: credential) ?? false,
                 recipientOf: built.recipientOf
             )
         }

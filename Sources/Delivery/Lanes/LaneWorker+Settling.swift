@@ -72,12 +72,21 @@ extension LaneWorker {
         func interpret(_ completion: Completion, _ bytes: Span<UInt8>) -> Verdict {
             let body = bytes.extracting(completion.bodyRange)
             guard case .fcm = dispatch.credential.account else {
-                return APNsResponse.interpret(status: completion.status, body: body)
+                return APNsResponse.interpret(
+                    status: completion.status,
+                    body: body,
+                    hasOwnTopic: dispatch.hasOwnTopic
+                )
             }
             let retryAfter = completion.fieldRange(AnswerField.retryAfter.rawValue).flatMap {
                 RetryAfter.parse(bytes.extracting($0), now: WallClock.now().secondsSinceEpoch)
             }
-            return FCMResponse.interpret(status: completion.status, body: body, retryAfter: retryAfter)
+            return FCMResponse.interpret(
+                status: completion.status,
+                body: body,
+                retryAfter: retryAfter,
+                hasOwnTarget: dispatch.hasOwnTopic
+            )
         }
     }
 
@@ -119,10 +128,14 @@ extension LaneWorker {
             pools.reportOverload(of: credential)
         }
         switch verdict.disposition {
-        case .refreshCredential:
-            credentialRefused(batch, request: request, reason: reason, isExpired: true)
-        case .credentialRefused:
-            credentialRefused(batch, request: request, reason: reason, isExpired: false)
+        case .refreshCredential, .credentialRefused:
+            guard !batch.refused.contains(request) || !(gates[credential.version]?.isOpen ?? true) else {
+                // Others were accepted since it was refused first: it is the message that is refused.
+                record(batch, index, .rejected, status: completion.status, reason: reasons.index(of: reason))
+                return
+            }
+            let isExpired = verdict.disposition == .refreshCredential
+            credentialRefused(batch, request: request, reason: reason, isExpired: isExpired)
         default:
             if !gates.isEmpty { credentialAccepted(batch, request: request) }
             follow(verdict, reason: reason, completion, in: batch, index)

@@ -164,6 +164,8 @@ enum CredentialErrand: Sendable {
     case fetch(ProviderCredential)
     /// Renew the bearer and find out whether the credential is accepted.
     case probe(ProviderCredential, isExpired: Bool)
+    /// Ask the provider with a request of our own whether the credential is accepted.
+    case ask(ProviderCredential)
     /// Note in the database that the provider refuses it.
     case refuse(ProviderCredential, reason: String)
 }
