@@ -15,12 +15,12 @@ extension SQLText {
         migration("0008_create_views", PackageResources._008_create_views_sql),
         migration("0009_create_control", PackageResources._009_create_control_sql),
         migration("0010_register_devices", PackageResources._010_register_devices_sql),
-        migration("0011_grant_roles", PackageResources._011_grant_roles_sql),
-        migration("0012_create_freeze", PackageResources._012_create_freeze_sql),
-        migration("0013_create_publish", PackageResources._013_create_publish_sql),
-        migration("0014_create_scheduler", PackageResources._014_create_scheduler_sql),
-        migration("0015_create_preview", PackageResources._015_create_preview_sql),
-        migration("0016_judge_tokens", PackageResources._016_judge_tokens_sql),
+        migration("0011_create_freeze", PackageResources._011_create_freeze_sql),
+        migration("0012_create_publish", PackageResources._012_create_publish_sql),
+        migration("0013_create_scheduler", PackageResources._013_create_scheduler_sql),
+        migration("0014_create_preview", PackageResources._014_create_preview_sql),
+        migration("0015_judge_tokens", PackageResources._015_judge_tokens_sql),
+        migration("0016_grant_roles", PackageResources._016_grant_roles_sql),
     ]
 
     /// Tells a listener which server process answers. Returns one row: `process_id` integer.

@@ -51,9 +51,10 @@ package final class FanoutService<ServiceClock: Clock>: Sendable where ServiceCl
     /// Works until `stop`. A database that is away is waited for; cancelling the task stops without giving up leases.
     @concurrent
     package func run() async {
-        async let small: Void = runSmallJobs()
-        async let others: Void = runJobs()
-        _ = await (small, others)
+        await withDiscardingTaskGroup { group in
+            group.addTask { await self.runSmallJobs() }
+            group.addTask { await self.runJobs() }
+        }
     }
 
     @concurrent

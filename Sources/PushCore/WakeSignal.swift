@@ -1,6 +1,10 @@
 import Synchronization
 
 /// Wakes the one task that waits for it. A wake-up while nobody waits is kept for the next wait; several count as one.
+///
+/// Its timer is a task of its own, not an `async let`: in the runtime of Swift 6.3 a child of an `async let` reads its own
+/// memory once more after it has told its parent that it is done, and a parent that goes on at that moment has freed it.
+/// That ended a worker by a bad pointer on a loaded machine. So the sources have no `async let`.
 package final class WakeSignal: Sendable {
     private struct State {
         var isPending = false
@@ -32,17 +36,23 @@ package final class WakeSignal: Sendable {
                 state.isPending = false
                 return nil
             }
+            guard limit > .zero else { return nil }
             state.waitNumber += 1
             return state.waitNumber
         }
         guard let number else { return }
-        async let _: Void = expire(number, after: limit, clock: clock)
+        let timer = Task { await expire(number, after: limit, clock: clock) }
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in begin(number, continuation) }
         } onCancel: {
             end(number)
         }
-        // Leaving the scope cancels the timer and waits for its end.
+        timer.cancel()
+    }
+
+    /// The same, until a moment.
+    package func wait(until moment: ContinuousClock.Instant) async {
+        await wait(atMost: max(.zero, moment - .now), clock: .continuous)
     }
 
     private func expire(_ number: Int, after limit: Duration, clock: some Clock<Duration>) async {

@@ -54,9 +54,10 @@ package final class SchedulerService<ServiceClock: Clock>: Sendable where Servic
     /// Works until `stop`. A database that is away is waited for; cancelling the task stops without resigning.
     @concurrent
     package func run() async {
-        async let prompt: Void = runDue()
-        async let tidy: Void = runUpkeep()
-        _ = await (prompt, tidy)
+        await withDiscardingTaskGroup { group in
+            group.addTask { await self.runDue() }
+            group.addTask { await self.runUpkeep() }
+        }
     }
 
     @concurrent

@@ -5,6 +5,7 @@ import PealRuntime
 @main
 struct Peal {
     static func main() async {
+        CrashReport.keepMemoryOut()
         let words = Array(CommandLine.arguments.dropFirst())
         let status = await CommandRunner.run(root: root, version: Version.current, words: words)
         exit(status.rawValue)

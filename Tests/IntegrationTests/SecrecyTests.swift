@@ -1,3 +1,4 @@
+import Glibc
 import Postgres
 import PealRuntime
 import ProviderSimulator
@@ -7,6 +8,18 @@ import TestSupport
 import Testing
 
 @Suite struct SecrecyTests {
+    @Test(.timeLimit(.minutes(4)))
+    func `promise 12: a crash prints no memory`() async throws {
+        try await withScratchDirectory { directory in
+            try await withPeal(["simulate", "--directory", directory], environment: [:]) { peal in
+                try await peal.waitForOutput("apns-production")
+                await peal.signal(SIGILL)
+                try await peal.expectExit(128 + SIGILL, upTo: .seconds(120))
+                #expect(!peal.output.contains("crashed"), "\(peal.output)")
+            }
+        }
+    }
+
     @Test(.timeLimit(.minutes(4)))
     func `promise 12: no token, payload, key or bearer in a log line or an error column`() async throws {
         try await withPipeline { pipeline in

@@ -157,9 +157,9 @@ import Testing
             let lines = (0..<2_000).map { "android,token-\($0),inst-\($0)\n" }
             let header = "channel,token,installation_id\n"
             for _ in 0..<3 {
-                async let first = importCSV(header + lines.joined(), into: app, connection)
-                async let second = importCSV(header + lines.reversed().joined(), into: app, other)
-                let reports = try await (first.0, second.0)
+                let first = Task { try await importCSV(header + lines.joined(), into: app, connection).0 }
+                let second = Task { try await importCSV(header + lines.reversed().joined(), into: app, other).0 }
+                let reports = try await (first.value, second.value)
                 #expect(reports.0.added + reports.0.updated == 2_000)
                 #expect(reports.1.added + reports.1.updated == 2_000)
             }

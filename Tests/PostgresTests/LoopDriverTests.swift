@@ -54,12 +54,10 @@ import Testing
 
     @Test func `a stop ends the pause after an error, and a wake-up does not`() async {
         let driver = makeDriver()
-        async let stopped: Void = {
-            await driver.pause(.seconds(600))
-        }()
+        let pause = Task { await driver.pause(.seconds(600)) }
         driver.wake()
         driver.stop()
-        await stopped
+        await pause.value
         let start = ContinuousClock.now
         let patient = makeDriver()
         patient.wake()

@@ -74,17 +74,17 @@ import Testing
     @Test func `waiting ends when the count is reached, and at the deadline`() async throws {
         let fixture = try Fixture()
         let ledger = fixture.simulator.ledger
-        async let reached = ledger.waitUntilAccepted(2, upTo: .seconds(30))
+        let reached = Task { await ledger.waitUntilAccepted(2, upTo: .seconds(30)) }
         try send(fixture, try fixture.connect(), ["aa", "ab"])
-        #expect(await reached)
+        #expect(await reached.value)
         #expect(await !ledger.waitUntil(99, upTo: .milliseconds(20)))
     }
 
     @Test func `stopping ends every wait`() async throws {
         let fixture = try Fixture()
-        async let reached = fixture.simulator.ledger.waitUntil(1, upTo: .seconds(60))
+        let reached = Task { await fixture.simulator.ledger.waitUntil(1, upTo: .seconds(60)) }
         fixture.simulator.stop()
-        #expect(await !reached)
+        #expect(await !reached.value)
         fixture.simulator.stop()
     }
 

@@ -6,10 +6,10 @@ import Testing
 
     @Test func `a wake-up ends the wait that goes on`() async {
         let signal = WakeSignal()
-        async let wait: Void = signal.wait(atMost: .seconds(600), clock: clock)
+        let wait = Task { await signal.wait(atMost: .seconds(600), clock: clock) }
         await Task.yield()
         signal.wake()
-        await wait
+        await wait.value
     }
 
     @Test func `a wake-up before the wait ends it at once, and only one`() async {

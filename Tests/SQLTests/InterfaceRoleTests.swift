@@ -80,11 +80,42 @@ import Testing
                 "SELECT peal.complete_settled_jobs('00000000-0000-0000-0000-000000000000', 10)",
                 "SELECT peal.hold_role('r', gen_random_uuid(), '1 s')", "SELECT * FROM peal.check_accounting()",
                 "SELECT peal.register_device('shop', '{\"channel\": \"android\", \"token\": \"t\"}')",
+                "SELECT peal.make_partitions(12)",
             ]
             for statement in statements {
                 #expect(try await refusal(fixture, as: "peal_worker", statement) == nil, "\(statement)")
             }
             try await fixture.expectAccounts()
+        }
+    }
+
+    @Test func `a worker makes the partitions of the days to come and drops those that are over`() async throws {
+        try await withSendFixture(devices: 3) { (fixture) async throws in
+            let partitions = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'peal.result'::regclass"
+            let before = try await fixture.number(partitions)
+            try await fixture.query(
+                "CREATE TABLE peal.result_20200101 PARTITION OF peal.result "
+                    + "FOR VALUES FROM ('2020-01-01 00:00+00') TO ('2020-01-02 00:00+00')"
+            )
+            #expect(try await refusal(fixture, as: "peal_worker", "SELECT peal.make_partitions(9)") == nil)
+            #expect(try await refusal(fixture, as: "peal_worker", "SELECT peal.drop_old_partition(35)") == nil)
+            #expect(try await fixture.number(partitions) == before + 2)
+            // What it made is open to the other workers, who read and write it through its parent or directly.
+            let newest =
+                "SELECT has_table_privilege('peal_worker', max(inhrelid), 'INSERT')::int FROM pg_inherits "
+                + "WHERE inhparent = 'peal.result'::regclass"
+            #expect(try await fixture.number(newest) == 1)
+        }
+    }
+
+    @Test func `nobody outside the roles may call a function`() async throws {
+        try await withSendFixture(devices: 1) { (fixture) async throws in
+            let open = """
+                SELECT count(*) FROM pg_proc AS p
+                CROSS JOIN LATERAL aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) AS a
+                WHERE p.pronamespace = 'peal'::regnamespace AND a.grantee = 0
+                """
+            #expect(try await fixture.number(open) == 0)
         }
     }
 }

@@ -380,7 +380,7 @@ $$;
 -- Makes the day partitions of the append-only tables for today and the given number of days ahead.
 -- Two at once are safe: one waits, and finds them made.
 CREATE FUNCTION peal.make_partitions(days_ahead integer) RETURNS integer
-LANGUAGE plpgsql
+LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE

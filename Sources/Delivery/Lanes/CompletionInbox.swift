@@ -1,4 +1,5 @@
 import HTTP2
+import PushCore
 import Synchronization
 
 /// Where the client's thread puts completions and the lane's worker takes them.
@@ -13,7 +14,7 @@ final class CompletionInbox: Sendable {
     private let state = Mutex(State())
     private let wakeCount: Int
     /// Raised when enough has come to be worth a wake-up; fewer are found at the next look.
-    let wakeUp = WakeUp()
+    let signal = WakeSignal()
 
     init(wakeCount: Int) {
         self.wakeCount = wakeCount
@@ -29,7 +30,7 @@ final class CompletionInbox: Sendable {
             state.count += chunk.completions.count
             return before < wakeCount && state.count >= wakeCount
         }
-        if isDue || isUrgent { wakeUp.raise() }
+        if isDue || isUrgent { signal.wake() }
     }
 
     /// Swaps what has come for an empty array whose room is used again.

@@ -18,7 +18,7 @@ extension LaneWorker {
                 for errand in takeErrands() {
                     group.addTask { await self.do(errand) }
                 }
-                await credentialWakeUp.wait(until: .now + Self.refreshInterval)
+                await credentialSignal.wait(until: .now + Self.refreshInterval)
             }
         }
     }
@@ -29,7 +29,7 @@ extension LaneWorker {
             guard fetching.insert(credential.version).inserted else { return }
         }
         errands.append(errand)
-        credentialWakeUp.raise()
+        credentialSignal.wake()
     }
 
     /// What came up, and a look at each bearer in use.

@@ -11,7 +11,7 @@ extension LaneWorker {
         let backoff = Backoff(first: .milliseconds(200), longest: .seconds(5))
         defer {
             isTakingIn = false
-            inbox.wakeUp.raise()
+            inbox.signal.wake()
         }
         while !isStopping {
             let room = flushFailures > 0 ? nil : claimRoom()
@@ -35,7 +35,7 @@ extension LaneWorker {
                 failures > 0
                 ? backoff.delay(afterFailures: failures, atLeast: .milliseconds(50))
                 : settings.pollInterval * Double.random(in: 0.5...1)
-            await intakeWakeUp.wait(until: .now + wait)
+            await intakeSignal.wait(until: .now + wait)
         }
     }
 
@@ -127,7 +127,7 @@ extension LaneWorker {
                 giveBack(batch, error: error)
             }
         }
-        inbox.wakeUp.raise()
+        inbox.signal.wake()
     }
 
     private func adopt(_ row: ClaimedBatch, claimedAt: ContinuousClock.Instant) -> BatchInHand {
@@ -158,7 +158,7 @@ extension LaneWorker {
         )
         if (error as? PostgresError)?.isRetryable ?? false { batch.hasProgress = true }
         withdraw(batch, .released)
-        inbox.wakeUp.raise()
+        inbox.signal.wake()
     }
 
     private func begin(_ batch: BatchInHand) async throws {

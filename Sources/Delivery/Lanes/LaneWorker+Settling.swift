@@ -11,7 +11,7 @@ extension LaneWorker {
             sweep(now: now)
             if isFlushDue(now: now) { await flush() }
             if await stopIfDone() { return }
-            await inbox.wakeUp.wait(until: .now + (batches.isEmpty ? .milliseconds(250) : settings.tick))
+            await inbox.signal.wait(until: .now + (batches.isEmpty ? .milliseconds(250) : settings.tick))
         }
     }
 

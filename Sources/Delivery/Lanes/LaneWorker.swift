@@ -22,8 +22,8 @@ actor LaneWorker {
     let inbox: CompletionInbox
     let flusher: Flusher
     /// Raised when there may be something to claim.
-    nonisolated let intakeWakeUp = WakeUp()
-    nonisolated let credentialWakeUp = WakeUp()
+    nonisolated let intakeSignal = WakeSignal()
+    nonisolated let credentialSignal = WakeSignal()
 
     var pools: ConnectionPools
     var batches: [Int: BatchInHand] = [:]
@@ -110,23 +110,23 @@ actor LaneWorker {
 
     /// There may be something to claim.
     nonisolated func wake() {
-        intakeWakeUp.raise()
+        intakeSignal.wake()
     }
 
     /// A job may have been cancelled or paused.
     func checkControl() {
         guard !batches.isEmpty else { return }
         controlWanted = true
-        inbox.wakeUp.raise()
+        inbox.signal.wake()
     }
 
     /// Claims nothing more, sends nothing more, waits for what is out until the moment, writes, and gives the rest back.
     /// An earlier moment than before hurries it.
     func stop(by moment: ContinuousClock.Instant) {
         stopBy = min(stopBy ?? moment, moment)
-        intakeWakeUp.raise()
-        credentialWakeUp.raise()
-        inbox.wakeUp.raise()
+        intakeSignal.wake()
+        credentialSignal.wake()
+        inbox.signal.wake()
     }
 
     var isStopping: Bool { stopBy != nil }
@@ -144,7 +144,7 @@ actor LaneWorker {
         let uses = jobUses[batch.row.job, default: 1] - 1
         jobUses[batch.row.job] = uses > 0 ? uses : nil
         if uses <= 0 { jobs[batch.row.job] = nil }
-        intakeWakeUp.raise()
+        intakeSignal.wake()
     }
 }
 

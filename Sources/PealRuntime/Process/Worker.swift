@@ -47,11 +47,12 @@ package final class Worker: Sendable {
         let connection = try await PostgresConnection.connect(configuration.database)
         try await Database.migrator(logger: configuration.logger).schemaRangeCheck(connection)
         await connection.close()
-        async let scheduling: Void? = scheduler?.run()
-        async let fanningOut: Void? = fanout?.run()
-        async let delivering: Void? = delivery?.run()
         let listening = Task { await listen() }
-        _ = await (scheduling, fanningOut, delivering)
+        await withDiscardingTaskGroup { [scheduler, fanout, delivery] group in
+            group.addTask { await scheduler?.run() }
+            group.addTask { await fanout?.run() }
+            group.addTask { await delivery?.run() }
+        }
         listening.cancel()
         await listening.value
     }
@@ -83,12 +84,12 @@ package final class Worker: Sendable {
             of: PostgresListener.Event.self,
             bufferingPolicy: .bufferingNewest(1024)
         )
-        async let heeding: Void = {
-            for await event in events { await self.heed(event) }
-        }()
+        let heeding = Task {
+            for await event in events { await heed(event) }
+        }
         await listener.run { continuation.yield($0) }
         continuation.finish()
-        await heeding
+        await heeding.value
     }
 
     private func heed(_ event: PostgresListener.Event) async {

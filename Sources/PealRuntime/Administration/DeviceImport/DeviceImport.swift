@@ -53,11 +53,11 @@ package struct DeviceImport: Sendable {
             while let current = chunk {
                 guard let header = await file.header else { preconditionFailure("a chunk without a header") }
                 // The next chunk is read while the database works on this one.
-                async let next = file.nextChunk()
+                let next = Task { try await file.nextChunk() }
                 let changes = try await store(current, header)
                 report.add(current, changes)
                 try onChunk(report, file.byteCount, current.notices)
-                chunk = try await next
+                chunk = try await next.value
             }
             return report
         } catch {

@@ -1,4 +1,5 @@
--- The roles and what they may.
+-- The roles and what they may. It stands after every function, because PUBLIC may execute a new one until this takes the
+-- right away: a later migration that makes functions must do the same for them.
 
 -- Three rights: to run peal, to ask for sends, to read.
 DO $$
@@ -30,7 +31,6 @@ GRANT USAGE ON ALL SEQUENCES IN SCHEMA peal TO peal_worker;
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA peal TO peal_worker;
 ALTER DEFAULT PRIVILEGES IN SCHEMA peal GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO peal_worker;
 ALTER DEFAULT PRIVILEGES IN SCHEMA peal GRANT EXECUTE ON FUNCTIONS TO peal_worker;
-ALTER DEFAULT PRIVILEGES IN SCHEMA peal REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC;
 
 GRANT INSERT (
     id, app, kind, lane, audience, content, send_at, ttl, collapse_id, idempotency_key, throttle_per_second, on_doubt,

@@ -386,7 +386,7 @@ $$;
 -- that no job is left whose count cannot be checked. One step: up to 5,000 jobs, or the partition. Returns the name of
 -- the partition that it worked on, NULL when none may go. Throws 55P03 when somebody reads the partition.
 CREATE FUNCTION peal.drop_old_partition(keep_days integer) RETURNS text
-LANGUAGE plpgsql
+LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET lock_timeout = '500ms'
 AS $$
