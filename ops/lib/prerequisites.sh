@@ -14,7 +14,7 @@ if [ ! -t 1 ]; then say() { printf '==> %s\n' "$*"; }; fi
 packages=(
     pkg-config libpq-dev libssl-dev libnghttp2-dev
     postgresql pgbouncer nghttp2-server
-    ca-certificates tzdata git
+    ca-certificates tzdata git procps
 )
 
 require_swift() {
@@ -58,6 +58,7 @@ install_missing_packages() {
     fi
     export DEBIAN_FRONTEND=noninteractive
     "${as_root[@]}" apt-get update -qq </dev/null || fail "apt-get update failed. Check the network and /etc/apt/sources.list."
-    "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" </dev/null >/dev/null ||
+    "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" </dev/null >/dev/null \
+        2> >(grep -v '^debconf: delaying package configuration' >&2) ||
         fail "apt-get could not install ${missing[*]}. Its message stands above."
 }
