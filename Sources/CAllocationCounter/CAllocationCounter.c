@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <link.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -16,6 +17,8 @@ extern void *__libc_calloc(size_t count, size_t size);
 extern void *__libc_realloc(void *old, size_t size);
 extern void *__libc_memalign(size_t alignment, size_t size);
 
+// Off, it costs next to nothing: what is timed or counted otherwise is not to be distorted.
+static atomic_bool is_counting;
 static atomic_ulong total;
 static atomic_ulong foreign;
 
@@ -44,7 +47,8 @@ static int note_library(struct dl_phdr_info *info, size_t size, void *data) {
 __attribute__((constructor)) static void note_libraries(void) { dl_iterate_phdr(note_library, NULL); }
 
 // The caller is found by its return address: these libraries call malloc by themselves, not through ours.
-static void count(const void *caller) {
+static inline void count(const void *caller) {
+    if (!atomic_load_explicit(&is_counting, memory_order_relaxed)) return;
     atomic_fetch_add_explicit(&total, 1, memory_order_relaxed);
     for (int i = 0; i < range_count; i++) {
         if ((uintptr_t)caller >= ranges[i].start && (uintptr_t)caller < ranges[i].end) {
@@ -53,6 +57,8 @@ static void count(const void *caller) {
         }
     }
 }
+
+void callocationcounter_start(void) { atomic_store_explicit(&is_counting, 1, memory_order_relaxed); }
 
 unsigned long callocationcounter_total(void) { return atomic_load_explicit(&total, memory_order_relaxed); }
 

@@ -20,6 +20,7 @@ enum CountedWorker {
 
     @concurrent
     private static func run() async throws -> ExitStatus {
+        callocationcounter_start()
         let settings = Settings.fromEnvironment()
         let logger = try settings.logger()
         var configuration = WorkerConfiguration(

@@ -16,7 +16,7 @@ enum HTTP2Load {
         summary: "pushes to an APNs endpoint, as delivery makes them",
         discussion: """
             The counterpart of h2load. Prints one line: requests, accepted, wall seconds, CPU seconds, allocations of our
-            own code, allocations in all. --describe prints the request instead, for h2load to send the same.
+            own code and in all (0 without --count-allocations). --describe prints the request instead, for h2load to send the same.
             """,
         options: [
             Option("host", "NAME", "where to connect; default localhost"),
@@ -25,6 +25,7 @@ enum HTTP2Load {
             Option("requests", "N", "how many; default 100000"),
             Option("connections", "N", "default 1"),
             Option("streams", "N", "open at once on each connection; default 1000"),
+            Option(flag: "count-allocations", "count them, which costs a little by itself"),
             Option(flag: "describe", "print headers and body of the requests, and end"),
         ],
         examples: [Example("PealBenchmarks http2 --port 9443 --ca ca.pem", "sends 100,000")]
@@ -43,6 +44,7 @@ enum HTTP2Load {
         guard let port = try arguments.integer("port", in: 1...65_535) else {
             throw CommandError(.usage, "no port was given", at: "--port")
         }
+        if arguments.flag("count-allocations") { callocationcounter_start() }
         let requests = try arguments.integer("requests", in: 1...1_000_000_000) ?? 100_000
         var pool = PoolConfiguration(
             host: arguments.text("host") ?? "localhost",

@@ -8,6 +8,9 @@ struct LoadRun {
     let notification: LoadNotification
     let pool: PoolConfiguration
 
+    // As the rows of a batch hold them; h2load too goes over 10,000 paths.
+    private let tokens = makeTokens(10_000)
+
     private static let batchSize = 5_000
     private static let messagesInHand = 15_000
 
@@ -56,7 +59,8 @@ struct LoadRun {
         for device in firstDevice..<firstDevice + size {
             let path = builder.store { buffer in
                 buffer.append(contentsOf: prefix)
-                appendToken(of: device, to: &buffer)
+                let start = device % 10_000 * 64
+                buffer.append(contentsOf: tokens[start..<start + 64])
             }
             let message = MessageID.make(job: notification.job, device: DeviceID(Int64(device)))
             let id = builder.store { message.appendText(to: &$0) }
@@ -65,16 +69,21 @@ struct LoadRun {
         return builder.finish()
     }
 
-    // 64 hex digits that differ all over from one device to the next.
-    private func appendToken(of device: Int, to buffer: inout [UInt8]) {
-        var state = UInt64(truncatingIfNeeded: device) &* 0x9E37_79B9_7F4A_7C15
-        for _ in 0..<4 {
-            state = (state ^ (state >> 29)) &* 0xBF58_476D_1CE4_E5B9
-            for shift in stride(from: 60, through: 0, by: -4) {
-                let digit = UInt8((state >> UInt64(shift)) & 15)
-                buffer.append(digit < 10 ? 0x30 + digit : 0x57 + digit)
+    // 64 hex digits each, which differ all over from one to the next.
+    private static func makeTokens(_ count: Int) -> [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(64 * count)
+        for number in 0..<count {
+            var state = UInt64(truncatingIfNeeded: number + 1) &* 0x9E37_79B9_7F4A_7C15
+            for _ in 0..<4 {
+                state = (state ^ (state >> 29)) &* 0xBF58_476D_1CE4_E5B9
+                for shift in stride(from: 60, through: 0, by: -4) {
+                    let digit = UInt8((state >> UInt64(shift)) & 15)
+                    bytes.append(digit < 10 ? 0x30 + digit : 0x57 + digit)
+                }
             }
         }
+        return bytes
     }
 
     private func settle(_ chunk: CompletionChunk, _ counts: inout Counts, _ results: inout LoadResults) {

@@ -16,6 +16,7 @@ enum MessageCosts {
     }
 
     private static func measureAll() throws {
+        callocationcounter_start()
         let content = Array(
             """
             {"title": {"default": "The sale begins", "de": "Der Ausverkauf beginnt"}, "body": "Half the price today",

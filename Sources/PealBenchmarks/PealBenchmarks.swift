@@ -5,16 +5,19 @@ import PealRuntime
 /// came of it. Meaningful in release only: `swift run -c release PealBenchmarks messages`.
 @main
 struct PealBenchmarks {
-    static func main() async {
+    // Not `async`: that would end the main thread (dispatch_main), which valgrind does not survive.
+    static func main() {
         let words = Array(CommandLine.arguments.dropFirst())
-        let status = await CommandRunner.run(root: root, version: Version.current, words: words)
-        exit(status.rawValue)
+        Task.detached {
+            let status = await CommandRunner.run(root: root, version: Version.current, words: words)
+            exit(status.rawValue)
+        }
+        while true { pause() }
     }
 
     private static let root = Command(
         group: "PealBenchmarks",
         summary: "what peal costs in its own code",
-        discussion: "Counts every heap allocation of the process, which makes it a little slower than peal is.",
         [MessageCosts.command, HTTP2Load.command, CountedWorker.command]
     )
 }

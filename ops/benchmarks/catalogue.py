@@ -21,6 +21,7 @@ GROUPS = [
     Group("hot-path", "hot_path", "instructions and allocations per push, and their thresholds"),
     Group("campaign", "campaign_rate", "campaigns end to end, growth of their cost, memory of the worker", 900),
     Group("database", "database_cpu", "CPU of PostgreSQL per recipient, by statement"),
+    Group("profile", "profile", "where the worker's CPU goes, by part (perf)"),
     Group("latency", "latency", "transactional pushes, idle and beside a campaign"),
     Group("fan-out", "fan_out", "freezing an audience, with no one to send it"),
     Group("round-trip", "round_trip", "rates with a provider that is 50 and 300 ms away"),

@@ -14,7 +14,7 @@ if [ ! -t 1 ]; then say() { printf '==> %s\n' "$*"; }; fi
 packages=(
     pkg-config libpq-dev libssl-dev libnghttp2-dev
     postgresql pgbouncer nghttp2-server
-    ca-certificates tzdata git procps
+    ca-certificates tzdata git procps python3
 )
 
 require_swift() {

@@ -2,7 +2,10 @@
 #ifndef CALLOCATIONCOUNTER_H
 #define CALLOCATIONCOUNTER_H
 
-/// The number of malloc, calloc, realloc and aligned allocations since the process began.
+/// Begins to count; before that nothing is counted.
+void callocationcounter_start(void);
+
+/// The number of malloc, calloc, realloc and aligned allocations since the start.
 unsigned long callocationcounter_total(void);
 
 /// Those of them that were not made from inside libnghttp2, libssl, libcrypto or libpq: our own code, and the Swift

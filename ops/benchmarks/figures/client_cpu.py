@@ -58,11 +58,11 @@ def measure(context):
 class PealClient:
     """One run of `PealBenchmarks http2`; CPU is the process's, start and handshake included, as h2load's is."""
 
-    def __init__(self, context, simulator, requests, connections=1, cpus=None):
+    def __init__(self, context, simulator, requests, connections=1, cpus=None, options=()):
         server = simulator.cpu()
         run = Measured(
             [context.benchmarks, "http2", "--port", str(simulator.apns_port), "--ca", simulator.ca,
-             "--requests", str(requests), "--connections", str(connections)],
+             "--requests", str(requests), "--connections", str(connections), *options],
             timeout=120, cpus=cpus,
         )
         self.server_cpu_us = (simulator.cpu() - server) / requests * 1e6

@@ -61,7 +61,7 @@ def _per_push(context):
     counts = [instructions(context, simulator, requests, runs) for requests in LENGTHS]
     found = {"instructions": (counts[1] - counts[0]) / (LENGTHS[1] - LENGTHS[0])}
     context.progress.step("allocations of the client")
-    clients = [PealClient(context, simulator, requests) for requests in (50_000, 150_000)]
+    clients = [PealClient(context, simulator, requests, options=["--count-allocations"]) for requests in (50_000, 150_000)]
     for name in ("own_allocations", "allocations"):
         found[f"client_{name}"] = (getattr(clients[1], name) - getattr(clients[0], name)) / 100_000
     runs.append({"client_allocations": [client.allocations for client in clients],

@@ -79,7 +79,7 @@ def pushes(context, python, simulator, peal):
 
 def jobs(context, python):
     """Jobs of one recipient, inserted beforehand, until the last is done: peal also sends a push for each."""
-    count = context.pick(20_000, 4_000)
+    count = context.pick(10_000, 2_000)
     campaigns = context.campaigns
     simulator = context.quick_simulator
     slug = campaigns.app(1_000, simulator, name="single-jobs")
