@@ -20,6 +20,9 @@ class DeadlinePassed(Exception):
 
 def main():
     options = parse()
+    # Whoever runs this may have a peal and a PostgreSQL of their own.
+    for name in [name for name in os.environ if name.startswith(("PEAL_", "PG"))]:
+        del os.environ[name]
     progress = Progress()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
@@ -59,11 +62,12 @@ def main():
 
 def measured(context, group):
     """The group's figures; one that says why where they could not be measured."""
-    signal.alarm(group.limit)
+    limit = group.limit * (3 if context.options.five_million else 1) + context.options.snapshot_seconds
+    signal.alarm(limit)
     try:
         return group.measure(context)
     except DeadlinePassed:
-        return [failed(group, f"given up after {group.limit} s")]
+        return [failed(group, f"given up after {limit} s")]
     except Exception as error:
         if context.options.verbose:
             context.progress.done()
@@ -74,8 +78,7 @@ def measured(context, group):
 
 
 def failed(group, reason):
-    context_free = reason.replace("\n", " ")
-    return Figure(group.name, None, "", bound=Bound(0, of="value"), note=context_free)
+    return Figure(group.name, None, "", bound=Bound(0, of="value"), note=" ".join(reason.split()))
 
 
 def _interrupt(number, _frame):

@@ -27,6 +27,6 @@ GROUPS = [
     Group("round-trip", "round_trip", "rates with a provider that is 50 and 300 ms away"),
     Group("processes", "processes", "two, four and eight worker processes"),
     Group("recovery", "recovery", "kill -9 of the worker in the middle of a campaign"),
-    Group("claim", "claim", "claim time beside many results, delayed rows, apps and an old snapshot", 1500),
+    Group("claim", "claim", "claim time beside many results, delayed rows, apps and an old snapshot", 600),
     Group("peers", "peers", "aioapns and httpx on the same server, pgqueuer on the same database"),
 ]

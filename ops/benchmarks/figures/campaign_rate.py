@@ -2,6 +2,7 @@
 
 from ..campaign import median
 from ..h2load import H2Load, Request
+from ..process import available_cpus
 from ..report import Bound, Figure
 
 MEBIBYTE = 1 << 20
@@ -41,8 +42,10 @@ def measure(context):
 
 
 def _shares(runs):
-    return "CPU a recipient: worker {:.2f} + database {:.2f} + simulator {:.2f} µs".format(
-        *(median([run.cpu_us(what) for run in runs]) for what in ("worker", "database", "simulator"))
+    shares = [median([run.cpu_us(what) for run in runs]) for what in ("worker", "database", "simulator")]
+    cores = len(available_cpus())
+    return "CPU a recipient: worker {:.2f} + database {:.2f} + simulator {:.2f} µs, so {} cores bear {:,.0f} a second".format(
+        *shares, cores, cores / sum(shares) * 1e6
     )
 
 
