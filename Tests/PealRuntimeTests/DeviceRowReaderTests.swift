@@ -67,6 +67,7 @@ import Testing
         ("ios,<>", "0 hex digits"),
         ("android,has space", "no FCM token"),
         ("android,(null)", "token is the word '(null)'"),
+        ("android,None", "token is the word 'None'"),
         ("ios", "the row has 1 fields, the header has 2: the file is cut off here"),
         ("ios,ab,cd", "the row has 3 fields, the header has 2"),
     ])
@@ -83,6 +84,8 @@ import Testing
         ("tags", "{oops", "tags"),
         ("environment", "prod", "environment must be production or sandbox, found 'prod'"),
         ("external_id", String(repeating: "x", count: 1025), "external_id is longer than 1024 bytes"),
+        ("external_id", "(null)", "external_id is the word '(null)'"),
+        ("installation_id", "undefined", "installation_id is the word 'undefined'"),
         ("voip_token", "abab", "voip_token belongs to ios alone"),
     ])
     func `a bad value names its column`(column: String, value: String, reason: String) throws {

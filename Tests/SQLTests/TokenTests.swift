@@ -43,6 +43,21 @@ import Testing
         try await register(connection, app: app, #"{"channel":"ios","token":"\#(token)"}"#)
     }
 
+    private func unregister(_ device: String, _ connection: PostgresConnection) async throws -> Int32 {
+        try await query(connection, "SELECT peal.unregister_device('shop', $1::jsonb)", [.text(device)]).int32(0, 0)
+    }
+
+    /// How many devices of `shop` an audience would reach.
+    private func reached(_ audience: String, _ connection: PostgresConnection) async throws -> Int64 {
+        try await query(
+            connection,
+            """
+            SELECT coalesce(sum(n), 0)::bigint FROM peal.preview_audience('shop', $1::jsonb) WHERE skipped_reason IS NULL
+            """,
+            [.text(audience)]
+        ).int64(0, 0)
+    }
+
     /// The message of a refusal, which must be about a bad value.
     private func refusal(_ body: () async throws -> some Any) async throws -> String {
         let error = await #expect(throws: PostgresError.self) { _ = try await body() }
@@ -65,6 +80,8 @@ import Testing
             #expect(try await register(ios: spelling, connection) == first)
             #expect(try await deviceCount(connection, where: "token = '\(Self.token)'") == 1)
             #expect(try await deviceCount(connection) == 1)
+            #expect(try await unregister(#"{"channel":"ios","token":"\#(spelling)"}"#, connection) == 1)
+            #expect(try await deviceCount(connection) == 0)
         }
     }
 
@@ -127,12 +144,7 @@ import Testing
             let shop = try await register(ios: Self.token, connection)
             let talk = try await register(ios: Self.token, connection, app: "talk")
             #expect(shop != talk)
-            let removed = try await query(
-                connection,
-                "SELECT peal.unregister_device('shop', $1::jsonb)",
-                [.text(#"{"channel":"ios","token":"\#(Self.token)"}"#)]
-            )
-            #expect(try removed.int32(0, 0) == 1)
+            #expect(try await unregister(#"{"channel":"ios","token":"\#(Self.token)"}"#, connection) == 1)
             #expect(try await deviceCount(connection) == 1)
             #expect(try await deviceCount(connection, where: "id = \(talk)") == 1)
         }
@@ -146,26 +158,33 @@ import Testing
                     #"{"channel":"ios","token":"\#(Self.token)","external_id":"\#(user)"}"#
                 )
             }
-            #expect(try await deviceCount(connection, where: "external_id = 'u-anna'") == 0)
-            #expect(try await deviceCount(connection, where: "external_id = 'u-bela'") == 1)
+            #expect(try await deviceCount(connection) == 1)
+            #expect(try await reached(#"{"external_ids":["u-anna"]}"#, connection) == 0)
+            #expect(try await reached(#"{"external_ids":["u-bela"]}"#, connection) == 1)
         }
     }
 
-    @Test(arguments: [#"{"installation_id":"(null)"}"#, #"{"installation_id":""}"#, #"{}"#, #"{"device_id":"(null)"}"#])
+    @Test(arguments: [
+        #"{"installation_id":"(null)"}"#, #"{"installation_id":""}"#, #"{}"#, #"{"device_id":"(null)"}"#,
+        #"{"external_id":"(null)"}"#, #"{"external_id":null}"#, #"{"channel":"ios","token":"(null)"}"#,
+    ])
     func `case 42: an identifier that names nothing removes nothing`(device: String) async throws {
         try await withApps { _, connection in
             _ = try await register(ios: Self.token, connection)
-            do {
-                let removed = try await query(
-                    connection,
-                    "SELECT peal.unregister_device('shop', $1::jsonb)",
-                    [.text(device)]
-                )
-                #expect(try removed.int32(0, 0) == 0)
-            } catch let error as PostgresError {
-                #expect(error.sqlState == "22023")
-            }
+            _ = try await refusal { try await unregister(device, connection) }
             #expect(try await deviceCount(connection) == 1)
+        }
+    }
+
+    /// Two phones that both send the word would become one device, and one of them would hear nothing any more.
+    @Test(arguments: ["token", "external_id", "installation_id"], ["(null)", "<null>", "null", "Undefined"])
+    func `cases 34 and 42: a word in place of an identifier is refused`(key: String, word: String) async throws {
+        try await withApps { _, connection in
+            let message = try await refusal {
+                try await register(connection, #"{"channel":"android","token":"a","\#(key)":"\#(word)"}"#)
+            }
+            #expect(message == #"device.\#(key) is the word "\#(word)""#)
+            #expect(try await deviceCount(connection) == 0)
         }
     }
 
@@ -176,6 +195,8 @@ import Testing
             let loggedOut = #"{"channel":"ios","token":"\#(Self.token)","external_id":null}"#
             #expect(try await register(connection, loggedOut) == id)
             #expect(try await deviceCount(connection, where: "external_id IS NULL") == 1)
+            #expect(try await reached(#"{"external_ids":["u-cyra"]}"#, connection) == 0)
+            #expect(try await reached(#"{"all":true}"#, connection) == 1)
         }
     }
 

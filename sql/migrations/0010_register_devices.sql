@@ -1,5 +1,14 @@
 -- Registration of devices, the one door for SQL, the command and whatever comes.
 
+-- Whether an identifier is empty, or a word that programs write where they have nothing: as an identifier it would make one
+-- of all that have nothing.
+CREATE FUNCTION peal.names_nothing(value text) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT coalesce(lower(value COLLATE "C"), '') IN ('', '(null)', '<null>', 'null', 'undefined')
+$$;
+
 -- A push token in its one stored form, or the error that names what is wrong with it. NULL stays NULL.
 CREATE FUNCTION peal.normalised_token(field text, channel text, token text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE
@@ -23,6 +32,8 @@ BEGIN
         END IF;
     ELSIF plain !~ '^[!-~]+$' OR length(plain) > 4096 THEN
         PERFORM peal.refuse(format('%s is no FCM token: it must be 1 to 4096 printable characters', field));
+    ELSIF peal.names_nothing(plain) OR lower(plain COLLATE "C") IN ('nil', 'none') THEN
+        PERFORM peal.refuse(format('%s is the word "%s"', field, plain), 'Register the device once it has a token.');
     END IF;
     RETURN plain;
 END
@@ -80,6 +91,14 @@ BEGIN
     ORDER BY key LIMIT 1;
     IF wrong IS NOT NULL THEN
         PERFORM peal.refuse(format('device.%s is longer than 1024 bytes', wrong));
+    END IF;
+    SELECT key INTO wrong FROM jsonb_each_text(device)
+    WHERE key IN ('external_id', 'installation_id') AND value IS NOT NULL AND peal.names_nothing(value)
+    ORDER BY key LIMIT 1;
+    IF wrong IS NOT NULL THEN
+        PERFORM peal.refuse(
+            format('device.%s is the word "%s"', wrong, device ->> wrong), 'Leave the key out where there is none.'
+        );
     ELSIF coalesce(device ->> 'channel', '') NOT IN ('ios', 'android') THEN
         PERFORM peal.refuse(format('device.channel must be ios or android, found "%s"', device ->> 'channel'));
     ELSIF coalesce(device ->> 'environment', 'production') NOT IN ('production', 'sandbox') THEN
@@ -196,7 +215,7 @@ BEGIN
     IF (SELECT count(*) FROM jsonb_object_keys(device) AS key WHERE key <> 'channel') <> 1 THEN
         PERFORM peal.refuse('device must name exactly one of device_id, installation_id, external_id or token');
     ELSIF EXISTS (
-        SELECT FROM jsonb_each_text(device) WHERE coalesce(value, '') IN ('', '(null)', 'null', 'undefined')
+        SELECT FROM jsonb_each_text(device) WHERE peal.names_nothing(value)
     ) THEN
         PERFORM peal.refuse('device names nothing: the value is empty');
     ELSIF device ? 'device_id' AND device ->> 'device_id' !~ '^[1-9][0-9]{0,17}$' THEN

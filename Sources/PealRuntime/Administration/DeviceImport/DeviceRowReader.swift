@@ -13,6 +13,8 @@ package struct DeviceRowReader: Sendable {
 
     /// Longer values do not fit into an index.
     static let textLimitBytes = 1024
+    /// The twin of `peal.names_nothing`.
+    private static let wordsForNothing = ["(null)", "<null>", "null", "undefined"]
 
     private let header: DeviceHeader
     private let timezones: Set<String>
@@ -50,8 +52,8 @@ package struct DeviceRowReader: Sendable {
             guard isIOS else { throw Refusal("voip_token belongs to ios alone") }
             device.voipToken = try apnsToken(voipToken, .voipToken)
         }
-        device.installationID = try text(.installationID, of: row)
-        device.externalID = try text(.externalID, of: row)
+        device.installationID = try identifier(.installationID, of: row)
+        device.externalID = try identifier(.externalID, of: row)
         device.tags = try tags(of: row)
         device.locale = try text(.locale, of: row)
         device.timezone = try timezone(of: row)
@@ -85,6 +87,22 @@ package struct DeviceRowReader: Sendable {
     private func text(_ column: DeviceColumn, of row: CSVParser.Row) throws(Refusal) -> [UInt8]? {
         guard let bytes = field(column, of: row) else { return nil }
         return try Self.checkedText(bytes, named: column.rawValue)
+    }
+
+    private func identifier(_ column: DeviceColumn, of row: CSVParser.Row) throws(Refusal) -> [UInt8]? {
+        guard let bytes = try text(column, of: row) else { return nil }
+        try Self.refuse(Self.wordsForNothing, in: bytes[...], named: column.rawValue)
+        return bytes
+    }
+
+    /// What programs write where they have nothing. As an identifier it would make one of all that have nothing.
+    private static func refuse(
+        _ words: [String],
+        in bytes: ArraySlice<UInt8>,
+        named name: String
+    ) throws(Refusal) {
+        let text = String(decoding: bytes.prefix(12), as: UTF8.self)
+        if words.contains(text.lowercased()) { throw Refusal("\(name) is the word '\(text)'") }
     }
 
     private static func checkedText(_ bytes: ArraySlice<UInt8>, named name: String) throws(Refusal) -> [UInt8] {
@@ -140,11 +158,7 @@ extension DeviceRowReader {
         guard bytes.count <= 4096, bytes.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else {
             throw Refusal("token is no FCM token: it must be 1 to 4096 printable characters without spaces")
         }
-        // What clients write that have no token yet.
-        let word = String(decoding: bytes.prefix(12), as: UTF8.self).lowercased()
-        if ["(null)", "null", "nil", "none", "undefined"].contains(word) {
-            throw Refusal("token is the word '\(word)'")
-        }
+        try Self.refuse(Self.wordsForNothing + ["nil", "none"], in: bytes, named: "token")
         return Array(bytes)
     }
 }
