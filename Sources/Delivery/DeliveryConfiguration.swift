@@ -66,6 +66,8 @@ package struct LaneSettings: Sendable {
     package var floorLag: Duration
     /// How long an answer may take.
     package var requestTimeLimit: Duration
+    /// How long messages wait for this machine's clock to be set right, after a provider proved it wrong.
+    package var clockWait: Duration = .seconds(300)
     /// A batch that is in hand for longer is slow: its app gets no more than `slowLimit` of them.
     package var slowAfter: Duration = .seconds(3)
     package var slowLimit: Int

@@ -106,6 +106,12 @@ package struct RetryAdvice: Sendable, Equatable {
         self.obstacle = obstacle
         self.minimum = minimum
     }
+
+    /// The same advice with a wait that is no shorter than this one. Nil asks for nothing.
+    package func waiting(atLeast other: Duration?) -> RetryAdvice {
+        guard let other, other > minimum ?? .zero else { return self }
+        return RetryAdvice(obstacle, minimum: other)
+    }
 }
 
 /// What an attempt ended as and what follows, for the message and for its connection.

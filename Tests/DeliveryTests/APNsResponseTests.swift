@@ -3,8 +3,18 @@ import PushCore
 import Testing
 
 @Suite struct APNsResponseTests {
-    private func interpret(_ status: Int, _ body: String, registeredAt: Int64? = nil) -> Verdict {
-        APNsResponse.interpret(status: status, body: Array(body.utf8).span, registeredAtMilliseconds: registeredAt)
+    private func interpret(
+        _ status: Int,
+        _ body: String,
+        registeredAt: Int64? = nil,
+        retryAfter: Duration? = nil
+    ) -> Verdict {
+        APNsResponse.interpret(
+            status: status,
+            body: Array(body.utf8).span,
+            registeredAtMilliseconds: registeredAt,
+            retryAfter: retryAfter
+        )
     }
 
     struct Row: Sendable, CustomStringConvertible {
@@ -172,6 +182,26 @@ import Testing
         case .payloadFault, .credentialRefused: break
         case let other: Issue.record("\(reason) led to \(other)")
         }
+    }
+
+    @Test(arguments: [
+        (429, #"{"reason":"TooManyRequests"}"#, RetryAdvice.Obstacle.device), (429, "", .device),
+        (503, #"{"reason":"ServiceUnavailable"}"#, .provider), (503, "<html>", .provider),
+        (503, #"{"reason":"Shutdown"}"#, .connection),
+    ])
+    func `case 74: what Retry-After asks for is the least wait`(
+        status: Int,
+        body: String,
+        obstacle: RetryAdvice.Obstacle
+    ) {
+        let verdict = interpret(status, body, retryAfter: .seconds(120))
+        #expect(verdict.disposition == .retry(RetryAdvice(obstacle, minimum: .seconds(120))))
+        if case .throttled(_, let retryAfter) = verdict.outcome { #expect(retryAfter == .seconds(120)) }
+    }
+
+    @Test func `a wait of our own is not cut short by Retry-After`() {
+        let verdict = interpret(429, #"{"reason":"TooManyProviderTokenUpdates"}"#, retryAfter: .seconds(5))
+        #expect(verdict.disposition == .retry(RetryAdvice(.provider, minimum: .seconds(1_200))))
     }
 
     @Test func `case 89: an expired provider token is renewed and its connection replaced`() {

@@ -34,6 +34,15 @@ import Testing
         #expect(later == .none)
     }
 
+    @Test func `a gate that is held refuses nothing and lets nobody through`() {
+        var gate = CredentialGate()
+        _ = gate.refused(first, reason: "R")
+        gate.hold(until: .now + .seconds(1))
+        #expect(!gate.isOpen && gate.closedReason == nil && gate.heldUntil != nil)
+        let later = gate.refused(second, reason: "R")
+        #expect(later == .none)
+    }
+
     @Test func `a probe without an answer makes room for another`() {
         var gate = CredentialGate()
         _ = gate.refused(first, reason: "R")

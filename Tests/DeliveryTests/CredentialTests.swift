@@ -3,6 +3,8 @@ import OpenSSL
 import Postgres
 import ProviderSimulator
 import PushCore
+import Telemetry
+import TestSupport
 import Testing
 
 @Suite struct CredentialTests {
@@ -22,6 +24,45 @@ import Testing
         }
     }
 
+    @Test func `case 38: a token in two apps is sent to with the key and topic of each`() async throws {
+        try await DeliveryRig.with { rig in
+            let tokens = DeliveryRig.tokens(1)
+            for slug in ["shop", "talk"] {
+                let app = try await rig.addApp(slug)
+                try await rig.addAPNs(app, key: try rig.simulator.makeAPNsKey(), topic: "com.example.\(slug)")
+                let job = try await rig.addJob(slug, devices: try await rig.addDevices(app, tokens: tokens))
+                #expect(try await rig.send(job))
+                #expect(try await rig.outcomes(job) == ["accepted": 1])
+            }
+            let requests = rig.simulator.ledger.requests()
+            #expect(requests.map(\.topic) == ["com.example.shop", "com.example.talk"])
+            #expect(Set(requests.map(\.bearerHash)).count == 2)
+        }
+    }
+
+    @Test func `case 85: two topics of one key share one provider token`() async throws {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app)
+            let devices = try await rig.addDevices(app, tokens: DeliveryRig.tokens(50))
+            let plain = try await rig.addJob("shop", devices: devices) { $0.batchSize = 10 }
+            let other = try await rig.addJob("shop", devices: devices) {
+                $0.batchSize = 10
+                $0.content = #"{"title": "x", "apns": {"headers": {"apns-topic": "com.example.app.watch"}}}"#
+            }
+            try await rig.deliver { _ in
+                for job in [plain, other] {
+                    let isDone = try await rig.waitUntilDone(job)
+                    #expect(isDone)
+                }
+            }
+            for job in [plain, other] { #expect(try await rig.outcomes(job) == ["accepted": 50]) }
+            let requests = rig.simulator.ledger.requests()
+            #expect(Set(requests.map(\.topic)) == ["com.example.app", "com.example.app.watch"])
+            #expect(Set(requests.map(\.bearerHash)).count == 1)
+        }
+    }
+
     @Test func `case 89: a provider token that is called expired is renewed once and all messages arrive`()
         async throws
     {
@@ -37,6 +78,49 @@ import Testing
             #expect(try await rig.outcomes(job) == ["accepted": 200])
             #expect(Set(rig.simulator.ledger.requests().map(\.bearerHash)).count == 2)
             #expect(try await rig.number("SELECT max(attempt) FROM peal.result") == 1)
+        }
+    }
+
+    @Test(arguments: ["fail", "hold"])
+    func `case 90: a slow clock makes messages wait, and costs neither device nor credential`(
+        policy: String
+    )
+        async throws
+    {
+        var options = SimulatorOptions()
+        // The clock that moves here moves that interval too.
+        options.apns.tokenUpdateIntervalSeconds = 0
+        try await DeliveryRig.with(options) { rig in
+            let app = try await rig.addApp("shop", onCredentialFailure: policy)
+            try await rig.addAPNs(app)
+            rig.simulator.clock.advance(by: .seconds(5_400))
+            let devices = try await rig.addDevices(app, tokens: DeliveryRig.tokens(20))
+            let job = try await rig.addJob("shop", devices: devices)
+            let log = try LogCapture()
+            let logger = Logger(level: .warning, output: log.output)
+            try await rig.deliver {
+                $0.logger = logger
+                $0.laneSettings[.campaign]?.clockWait = .milliseconds(200)
+            } _: { service in
+                let isDelayed = try await rig.wait {
+                    try await rig.texts("SELECT reason FROM peal.batch_delayed") == ["ExpiredProviderToken"]
+                }
+                #expect(isDelayed)
+                #expect(try await rig.remaining(job) == 20)
+                rig.simulator.clock.advance(by: .seconds(-5_400))
+                let isDone = try await rig.wait {
+                    try await rig.promoteAll()
+                    service.wake(.campaign)
+                    return try await rig.remaining(job) == 0
+                }
+                #expect(isDone)
+            }
+            #expect(try await rig.outcomes(job) == ["accepted": 20])
+            #expect(try await rig.number("SELECT max(attempt) FROM peal.result") == 1)
+            #expect(try await rig.texts("SELECT state FROM peal.credential") == ["active"])
+            #expect(try await rig.number("SELECT count(*) FROM peal.device WHERE disabled_at IS NOT NULL") == 0)
+            #expect(log.text.contains("clock") && log.text.contains("Date header"))
+            #expect(try await rig.accountingFaults() == 0)
         }
     }
 

@@ -25,6 +25,9 @@ struct APNsReason: Sendable {
         self.effect = effect
     }
 
+    /// Said of a provider token that is older than an hour, by Apple's clock.
+    static let expiredProviderToken = "ExpiredProviderToken"
+
     static let table: [APNsReason] = [
         APNsReason(400, "BadCollapseId", .payload),
         APNsReason(400, "BadDeviceToken", .dead(.orConfiguration)),
@@ -44,7 +47,7 @@ struct APNsReason: Sendable {
         APNsReason(403, "BadCertificateEnvironment", .credential(replacesConnection: true)),
         APNsReason(403, "BadEnvironmentKeyIdInToken", .credential(replacesConnection: true)),
         APNsReason(403, "BadEnvironmentKeyInToken", .credential(replacesConnection: true)),
-        APNsReason(403, "ExpiredProviderToken", .refresh(replacesConnection: true)),
+        APNsReason(403, expiredProviderToken, .refresh(replacesConnection: true)),
         APNsReason(403, "Forbidden", .topic),
         APNsReason(403, "InvalidProviderToken", .credential(replacesConnection: false)),
         APNsReason(403, "MissingProviderToken", .credential(replacesConnection: false)),

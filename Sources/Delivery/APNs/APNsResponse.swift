@@ -7,18 +7,20 @@ package enum APNsResponse {
     ///   - body: as much of the body as was kept; may be cut, empty or no JSON.
     ///   - registeredAtMilliseconds: when the app last registered this token, since 1970; nil where unknown.
     ///   - hasOwnTopic: the content overrides topic or push type: what is wrong with them is the message's own fault.
+    ///   - retryAfter: the field `Retry-After`. Apple does not document it; a proxy on the way may send it.
     package static func interpret(
         status: Int,
         body: Span<UInt8>,
         registeredAtMilliseconds: Int64? = nil,
-        hasOwnTopic: Bool = false
+        hasOwnTopic: Bool = false,
+        retryAfter: Duration? = nil
     ) -> Verdict {
         if status == 200 { return .accepted }
         let answer = APNsErrorBody(scanning: body)
-        guard let reasonRange = answer.reason else { return judge(status: status) }
+        guard let reasonRange = answer.reason else { return judge(status: status, retryAfter: retryAfter) }
         guard let row = APNsReason.table.first(where: { body.holds($0.reason, at: reasonRange) }) else {
             let text = body.printable(at: reasonRange, limit: RejectionReason.lengthLimit)
-            return judge(unknown: RejectionReason(text: text), status: status)
+            return judge(unknown: RejectionReason(text: text), status: status, retryAfter: retryAfter)
         }
         let reason = RejectionReason(text: row.reason)
         switch row.effect {
@@ -44,28 +46,31 @@ package enum APNsResponse {
         case .refresh(let replacesConnection):
             return Verdict(.rejected(reason), .refreshCredential, replacesConnection: replacesConnection)
         case .retry(let advice, let replacesConnection):
+            let advice = advice.waiting(atLeast: retryAfter)
             return Verdict(.rejected(reason), .retry(advice), replacesConnection: replacesConnection)
         case .throttled(let advice):
+            let advice = advice.waiting(atLeast: retryAfter)
             return Verdict(.throttled(reason, retryAfter: advice.minimum), .retry(advice))
         }
     }
 
     /// An answer without a readable reason. A 410 is not believed without its body: it may come from a proxy.
-    private static func judge(status: Int) -> Verdict {
+    private static func judge(status: Int, retryAfter: Duration?) -> Verdict {
         let reason = RejectionReason.status(status)
         return switch status {
         case 403: Verdict(.rejected(reason), .refreshCredential)
         case 410: Verdict(.rejected(reason), .settle)
         case 300..<400, 407: Verdict(.rejected(reason), .credentialRefused)
-        default: judge(unknown: reason, status: status)
+        default: judge(unknown: reason, status: status, retryAfter: retryAfter)
         }
     }
 
     /// A reason that is not in the table, by the class of its status.
-    private static func judge(unknown reason: RejectionReason, status: Int) -> Verdict {
+    private static func judge(unknown reason: RejectionReason, status: Int, retryAfter: Duration?) -> Verdict {
         switch status {
-        case 408, 500...599: Verdict(.rejected(reason), .retry(RetryAdvice(.provider)))
-        case 429: Verdict(.throttled(reason, retryAfter: nil), .retry(RetryAdvice(.device)))
+        case 408, 500...599: Verdict(.rejected(reason), .retry(RetryAdvice(.provider, minimum: retryAfter)))
+        case 429:
+            Verdict(.throttled(reason, retryAfter: retryAfter), .retry(RetryAdvice(.device, minimum: retryAfter)))
         case 410: Verdict(.rejected(reason), .settle)
         case 400..<500: Verdict(.rejected(reason), .payloadFault(suspectsToken: false))
         default: Verdict(.rejected(reason), .settle)

@@ -21,6 +21,8 @@ struct CredentialGate: Sendable, Equatable {
         case renewing(reason: String, suspect: Probe)
         /// One message is out to find out; the others wait. To `open`, `closed`.
         case probing(reason: String, suspect: Probe, probe: Probe?)
+        /// Nothing is wrong with the credential and it cannot be used now. To nothing: afterwards there is a new gate.
+        case held(until: ContinuousClock.Instant)
         /// Refused twice. To nothing: another version of the credential has a gate of its own.
         case closed(reason: String)
     }
@@ -41,6 +43,10 @@ struct CredentialGate: Sendable, Equatable {
     var closedReason: String? {
         if case .closed(let reason) = state { reason } else { nil }
     }
+    /// Until when nothing is sent with a credential that is not refused.
+    var heldUntil: ContinuousClock.Instant? {
+        if case .held(let until) = state { until } else { nil }
+    }
     /// The probe that is out.
     var probe: Probe? {
         if case .probing(_, _, let probe) = state { probe } else { nil }
@@ -53,7 +59,7 @@ struct CredentialGate: Sendable, Equatable {
     var suspect: Probe? {
         switch state {
         case .renewing(_, let suspect), .probing(_, let suspect, _): suspect
-        case .open, .closed: nil
+        case .open, .held, .closed: nil
         }
     }
 
@@ -66,7 +72,7 @@ struct CredentialGate: Sendable, Equatable {
         case .probing(_, _, let probe) where probe == message:
             state = .closed(reason: reason)
             return .close(reason: reason)
-        case .renewing, .probing, .closed:
+        case .renewing, .probing, .held, .closed:
             return .none
         }
     }
@@ -96,6 +102,11 @@ struct CredentialGate: Sendable, Equatable {
     mutating func probeLost(_ message: Probe) {
         guard case .probing(let reason, let suspect, let probe) = state, probe == message else { return }
         state = .probing(reason: reason, suspect: suspect, probe: nil)
+    }
+
+    /// The refusal turned out to be about something else than the credential.
+    mutating func hold(until moment: ContinuousClock.Instant) {
+        state = .held(until: moment)
     }
 
     /// There is no bearer to probe with, and the provider says that there will be none.

@@ -43,7 +43,11 @@ extension LaneWorker {
             errands.append(.fetch(credential))
         }
         if used.isEmpty, bearers.count > 1_000 { bearers.removeAll() }
-        gates = gates.filter { used[$0.key] != nil || $0.value.closedReason != nil }
+        let now = ContinuousClock.now
+        gates = gates.filter { version, gate in
+            if let until = gate.heldUntil { return until > now }
+            return used[version] != nil || gate.closedReason != nil
+        }
         if gates.count > 1_000 { gates.removeAll() }
         if breakers.count > 1_000 { breakers.removeAll() }
         defer { errands.removeAll(keepingCapacity: true) }
@@ -145,10 +149,28 @@ extension LaneWorker {
                 batch.parked = []
                 advance(batch)
             }
+        case .close(APNsReason.expiredProviderToken):
+            waitForClock(credential)
         case .close(let reason):
             run(.refuse(credential, reason: reason))
             for batch in using(credential) { endAfterRefusal(batch, reason: reason) }
         }
+    }
+
+    /// A provider token made a moment ago is called too old: a clock is wrong, and the key is not to blame. Everything
+    /// of the credential waits, so that it goes on by itself when the clock is right again. Not for a moment only: each
+    /// try costs a new provider token, and Apple wants few.
+    private func waitForClock(_ credential: ProviderCredential) {
+        logger.warning(
+            "A provider token made just now is called expired: this machine's clock is slow, and messages wait",
+            [
+                .credentialID: .describing(credential.id), .appID: .describing(credential.app),
+                .providerReason: .text(APNsReason.expiredProviderToken),
+                .errorMessage: "Set the clock; compare it with the Date header of any answer from the internet",
+            ]
+        )
+        gates[credential.version]?.hold(until: .now + settings.clockWait)
+        for batch in using(credential) { delay(batch, by: settings.clockWait, reason: APNsReason.expiredProviderToken) }
     }
 
     private func renew(_ credential: ProviderCredential, isExpired: Bool) async {

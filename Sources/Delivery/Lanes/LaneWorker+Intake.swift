@@ -201,6 +201,10 @@ extension LaneWorker {
         if let hold = breakers[credential.version]?.heldUntil, hold > .now {
             return delay(batch, by: hold - .now, reason: "too_many_dead_tokens")
         }
+        if let until = gates[credential.version]?.heldUntil {
+            if until > .now { return delay(batch, by: until - .now, reason: APNsReason.expiredProviderToken) }
+            gates[credential.version] = nil
+        }
         if let reason = gates[credential.version]?.closedReason { return endAfterRefusal(batch, reason: reason) }
         guard let bearer = bearers[credential.version], bearer.expiresAt > WallClock.now() else {
             batch.awaited = credential

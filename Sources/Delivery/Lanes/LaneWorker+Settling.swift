@@ -71,22 +71,25 @@ extension LaneWorker {
 
         func interpret(_ completion: Completion, _ bytes: Span<UInt8>) -> Verdict {
             let body = bytes.extracting(completion.bodyRange)
-            guard case .fcm = dispatch.credential.account else {
-                return APNsResponse.interpret(
-                    status: completion.status,
-                    body: body,
-                    hasOwnTopic: dispatch.hasOwnTopic
-                )
-            }
             let retryAfter = completion.fieldRange(AnswerField.retryAfter.rawValue).flatMap {
                 RetryAfter.parse(bytes.extracting($0), now: WallClock.now().secondsSinceEpoch)
             }
-            return FCMResponse.interpret(
-                status: completion.status,
-                body: body,
-                retryAfter: retryAfter,
-                hasOwnTarget: dispatch.hasOwnTopic
-            )
+            switch dispatch.credential.account {
+            case .apns:
+                return APNsResponse.interpret(
+                    status: completion.status,
+                    body: body,
+                    hasOwnTopic: dispatch.hasOwnTopic,
+                    retryAfter: retryAfter
+                )
+            case .fcm:
+                return FCMResponse.interpret(
+                    status: completion.status,
+                    body: body,
+                    retryAfter: retryAfter,
+                    hasOwnTarget: dispatch.hasOwnTopic
+                )
+            }
         }
     }
 
