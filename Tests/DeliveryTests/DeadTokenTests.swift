@@ -29,6 +29,39 @@ import Testing
         }
     }
 
+    @Test func `case 44: a token in the wrong environment is disabled with its reason, and a registration repairs it`()
+        async throws
+    {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app, role: .apnsProduction)
+            try await rig.addAPNs(app, role: .apnsSandbox)
+            // Production takes it, the sandbox does not.
+            let token = "940d0001" + String(repeating: "a", count: 56)
+            let tokens = [token] + DeliveryRig.tokens(9)
+            let devices = try await rig.addDevices(app, tokens: tokens, environment: "sandbox")
+            let first = try await rig.addJob("shop", devices: devices) { $0.route = .apnsSandbox }
+            #expect(try await rig.send(first))
+            #expect(try await rig.outcomes(first) == ["accepted": 9, "rejected:BadDeviceToken": 1])
+            let broken = try await rig.texts(
+                "SELECT environment || ' ' || disabled_reason FROM peal.device WHERE disabled_at IS NOT NULL"
+            )
+            #expect(broken == ["sandbox BadDeviceToken"])
+            let registered = try await rig.number(
+                "SELECT peal.register_device('shop', jsonb_build_object("
+                    + "'channel', 'ios', 'token', $1::text, 'environment', 'production'))",
+                [.text(token)]
+            )
+            #expect(registered == devices[0])
+            let second = try await rig.addJob("shop", devices: [registered])
+            #expect(try await rig.send(second))
+            #expect(try await rig.outcomes(second) == ["accepted": 1])
+            let roles = rig.simulator.ledger.requests(token: token).map(\.role)
+            #expect(roles == [.apnsSandbox, .apnsProduction])
+            #expect(try await rig.accountingFaults() == 0)
+        }
+    }
+
     @Test func `case 46: three words for a dead token are final, and none is sent again`() async throws {
         try await DeliveryRig.with { rig in
             let app = try await rig.addApp("shop")
@@ -80,7 +113,10 @@ import Testing
         ("BadTopic", 400), ("PayloadEmpty", 400), ("BadPriority", 400), ("PayloadTooLarge", 413), ("BadPath", 404),
         ("TopicDisallowed", 400), ("InvalidProviderToken", 403), ("Forbidden", 403), ("MadeUp", 400),
     ])
-    func `promise 8: a payload or credential fault leaves the device alone`(reason: String, status: Int) async throws {
+    func `promise 8, case 72: a fault of payload or credential leaves the device alone and is not repeated`(
+        reason: String,
+        status: Int
+    ) async throws {
         try await DeliveryRig.with { rig in
             let app = try await rig.addApp("shop")
             try await rig.addAPNs(app)
@@ -90,6 +126,10 @@ import Testing
             #expect(try await rig.send(job))
             #expect(try await rig.outcomes(job) == ["rejected:\(reason)": 3])
             #expect(try await disabled(rig).isEmpty)
+            // A credential is asked once more before all of it is given up.
+            let isOfCredential = status == 403 || ["BadTopic", "TopicDisallowed"].contains(reason)
+            let counts = rig.simulator.ledger.countsByToken()
+            #expect(isOfCredential ? counts.values.reduce(0, +) <= 4 : counts.values.sorted() == [1, 1, 1])
             #expect(try await rig.accountingFaults() == 0)
         }
     }

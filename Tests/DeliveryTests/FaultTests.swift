@@ -162,6 +162,34 @@ import Testing
         }
     }
 
+    @Test func `case 129: messages that hang are set aside with a counted attempt, and the others go out`() async throws
+    {
+        var options = SimulatorOptions()
+        options.apns.streamsAfterAcceptance = 10
+        try await DeliveryRig.with(options) { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app)
+            // One that opens the connection's streams, as many that hang as there are streams, and the others.
+            let hanging = DeliveryRig.tokens(10, seed: 1)
+            let tokens = DeliveryRig.tokens(1) + hanging + DeliveryRig.tokens(100, seed: 2)
+            let devices = try await rig.addDevices(app, tokens: tokens)
+            rig.simulator.control.add(Rule(.silence, tokenPrefix: String(hanging[0].dropLast(2))))
+            let job = try await rig.addJob("shop", devices: devices)
+            try await rig.deliver {
+                $0.maximumConnectionsPerPool = 1
+                $0.laneSettings[.campaign]?.requestTimeLimit = .milliseconds(300)
+            } _: { _ in
+                let isSetAside = try await waitUntilDelayed(rig)
+                #expect(isSetAside)
+            }
+            #expect(try await rig.outcomes(job) == ["accepted": 101])
+            #expect(try await rig.remaining(job) == 10)
+            let waiting = try await rig.texts("SELECT DISTINCT attempt || ' ' || reason FROM peal.batch_delayed")
+            #expect(waiting == ["2 timed_out"])
+            #expect(try await rig.accountingFaults() == 0)
+        }
+    }
+
     @Test func `case 135: a connection that breaks in the middle repeats only what had no answer`() async throws {
         try await withAPNs(devices: 100) { rig, _, devices in
             rig.simulator.control.set(rules: [

@@ -19,15 +19,18 @@ import Testing
         }
     }
 
-    @Test func `a campaign over FCM keeps each message's name`() async throws {
+    @Test func `case 106: a campaign over FCM keeps to 100 streams, and keeps each message's name`() async throws {
         try await DeliveryRig.with { rig in
             let app = try await rig.addApp("shop")
             try await rig.addFCM(app)
-            let tokens = (0..<600).map { "token-\($0):\"quoted\\" }
+            let tokens = (0..<1_000).map { "token-\($0):\"quoted\\" }
             let devices = try await rig.addDevices(app, tokens: tokens, channel: "android")
+            rig.simulator.control.set { $0.latencyMilliseconds = 20 }
             let job = try await rig.addJob("shop", devices: devices) { $0.route = .fcm }
             #expect(try await rig.send(job))
-            #expect(try await rig.outcomes(job) == ["accepted": 600])
+            #expect(try await rig.outcomes(job) == ["accepted": 1_000])
+            let peaks = rig.simulator.ledger.connections().filter { $0.role == .fcm }.map(\.peakOpenStreams)
+            #expect(peaks.allSatisfy { $0 <= 100 } && !peaks.isEmpty)
             #expect(
                 rig.simulator.ledger.acceptedCountsByToken() == Dictionary(uniqueKeysWithValues: tokens.map { ($0, 1) })
             )
@@ -35,7 +38,7 @@ import Testing
                 "SELECT DISTINCT provider_id FROM peal.result WHERE job_id = $1",
                 [.job(job)]
             )
-            #expect(names.count == 600)
+            #expect(names.count == 1_000)
             #expect(names.allSatisfy { $0.hasPrefix("projects/") })
             #expect(try await rig.accountingFaults() == 0)
         }
@@ -65,6 +68,68 @@ import Testing
             )
             #expect(shown == expected)
             #expect(try await rig.accountingFaults() == 0)
+        }
+    }
+
+    @Test func `cases 4, 8, 9 and 13: what was inserted arrives to the byte`() async throws {
+        var options = SimulatorOptions()
+        options.keepsBodies = true
+        try await DeliveryRig.with(options) { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app)
+            try await rig.addFCM(app)
+            let content =
+                #"{"body":"مرحبا 🎉","badge":0,"data":{"flag":true,"off":false,"one":1,"zero":0,"f":1.0,"order_id":21465,"#
+                + #""vip":true,"meta":{"a":1}}}"#
+            let ios = try await rig.addDevices(app, tokens: DeliveryRig.tokens(1))
+            let android = try await rig.addDevices(app, tokens: ["t1"], channel: "android")
+            for (devices, route) in [(ios, Route.apnsProduction), (android, .fcm)] {
+                let job = try await rig.addJob("shop", devices: devices) {
+                    $0.content = content
+                    $0.route = route
+                }
+                #expect(try await rig.send(job))
+            }
+            let bodies = rig.simulator.ledger.requests().filter { $0.role != .oauth }
+                .map { String(decoding: $0.body ?? [], as: UTF8.self) }
+            // The database orders the keys of data, and changes nothing else.
+            #expect(
+                bodies.first
+                    == #"{"aps":{"alert":{"body":"مرحبا 🎉"},"badge":0},"f":1.0,"off":false,"one":1,"vip":true,"#
+                    + #""flag":true,"meta":{"a":1},"zero":0,"order_id":21465}"#
+            )
+            let data =
+                #""data":{"f":"1.0","off":"false","one":"1","vip":"true","flag":"true","meta":"{\"a\":1}","#
+                + #""zero":"0","order_id":"21465"}"#
+            #expect(bodies.last?.contains(data) == true)
+            #expect(bodies.last?.contains(#""body":"مرحبا 🎉""#) == true)
+        }
+    }
+
+    @Test func `cases 17, 23 and 25: a ttl of 0 and a collapse id reach both providers as they are`() async throws {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app)
+            try await rig.addFCM(app)
+            let ios = try await rig.addDevices(app, tokens: DeliveryRig.tokens(1))
+            let android = try await rig.addDevices(app, tokens: ["t1"], channel: "android")
+            let ids = (1...6).map { "k\($0)" }
+            for (devices, route) in [(ios, Route.apnsProduction), (android, .fcm)] {
+                for id in ids {
+                    let job = try await rig.addJob("shop", devices: devices) {
+                        $0.route = route
+                        $0.ttl = 0
+                        $0.collapseID = id
+                    }
+                    #expect(try await rig.send(job))
+                    #expect(try await rig.outcomes(job) == ["accepted": 1])
+                }
+            }
+            for (role, expiration) in [(ProviderRole.apnsProduction, "0"), (.fcm, "0s")] {
+                let requests = rig.simulator.ledger.requests(role: role)
+                #expect(requests.map(\.collapseID) == ids)
+                #expect(requests.allSatisfy { $0.expiration == expiration })
+            }
         }
     }
 
@@ -118,6 +183,42 @@ import Testing
                 ]
             )
             #expect(try await rig.accountingFaults() == 0)
+        }
+    }
+
+    @Test func `cases 61 and 62: a bad recipient costs the others nothing, and each row says whose it is and why`()
+        async throws
+    {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app)
+            let tokens = DeliveryRig.tokens(10)
+            let devices = try await rig.addDevices(app, tokens: tokens)
+            _ = try await rig.query("UPDATE peal.device SET external_id = 'user-' || id")
+            _ = try await rig.query("UPDATE peal.device SET token = 'a b' WHERE id = $1", [.int64(devices[2])])
+            rig.simulator.control.add(Rule(.reject(reason: "Unregistered", timestamp: .now), tokenPrefix: tokens[6]))
+            let job = try await rig.addJob("shop", devices: devices)
+            #expect(try await rig.send(job))
+            let rows = try await rig.texts(
+                """
+                SELECT concat_ws(
+                    '|', r.external_id, r.channel, r.outcome, coalesce(r.reason, '-'), coalesce(r.http_status::text, '-'),
+                    r.provider_id = peal.apns_id(r.job_id, r.device_id)::text, r.attempt,
+                    r.recorded_at BETWEEN j.queued_at AND now()
+                )
+                FROM peal.recipient_result AS r JOIN peal.job AS j ON j.id = r.job_id
+                WHERE r.job_id = $1 ORDER BY r.device_id
+                """,
+                [.job(job)]
+            )
+            let expected = devices.enumerated().map { index, device in
+                switch index {
+                case 2: "user-\(device)|ios|skipped|malformed_token|-|1|t"
+                case 6: "user-\(device)|ios|rejected|Unregistered|410|1|t"
+                default: "user-\(device)|ios|accepted|-|200|t|1|t"
+                }
+            }
+            #expect(rows == expected)
         }
     }
 

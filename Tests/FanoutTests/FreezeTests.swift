@@ -136,6 +136,56 @@ struct ManualFanout {
         }
     }
 
+    @Test func `case 149: a user of two apps gets the push of the app that sends`() async throws {
+        try await withSendFixture(devices: 10) { fixture in
+            try await fixture.addDevices(10, app: "talk")
+            let small = try await fixture.insertJob(audience: #"{"external_ids": ["user-3"]}"#)
+            let large = try await fixture.insertJob(audience: #"{"external_ids": ["user-3"]}"#, lane: .campaign)
+            let fanout = ManualFanout(fixture.connection)
+            _ = try await fanout.statements.fanOutSmallJobs(.transactional, since: nil)
+            try await fanout.claim()
+            #expect(try await fanout.freeze(large) == .frozen)
+            for job in [small, large] {
+                let apps = try await fixture.text(
+                    """
+                    SELECT string_agg((d.app_id = j.app_id)::text, ',') FROM (
+                        SELECT p.job_id, unnest(p.ids) AS id FROM peal.audience_page AS p WHERE p.job_id = $1
+                    ) AS r
+                    JOIN peal.device AS d ON d.id = r.id
+                    JOIN (SELECT id, app_id FROM peal.job) AS j ON j.id = r.job_id
+                    """,
+                    [.job(job)]
+                )
+                #expect(apps == "true")
+            }
+            try await fixture.expectAccounts()
+        }
+    }
+
+    /// The edges of a small job, of a page and of a batch.
+    @Test(arguments: [500, 501, 1_000, 1_001, 4_999, 5_000, 5_001, 10_001])
+    func `case 60: an audience of any size is published whole`(count: Int) async throws {
+        try await withSendFixture { fixture in
+            try await fixture.query(
+                """
+                INSERT INTO peal.device (app_id, channel, environment, token)
+                SELECT a.id, 'android', 'production', 'fcm-' || n FROM peal.app AS a, generate_series(1, $1) AS n
+                WHERE a.slug = 'shop'
+                """,
+                [.int64(Int64(count))]
+            )
+            let job = try await fixture.insertJob(audience: #"{"all": true}"#)
+            let fanout = ManualFanout(fixture.connection)
+            try await fanout.claim()
+            _ = try await fanout.freezeAll(job)
+            #expect(try await frozen(fixture, job) == (Int64(count), Int64(count)))
+            while try await fanout.publish(job) == .published {}
+            #expect(try await fixture.number("SELECT sum(size) FROM peal.batch") == Int64(count))
+            #expect(try await fixture.number("SELECT audience FROM peal.job_status") == Int64(count))
+            try await fixture.expectAccounts()
+        }
+    }
+
     @Test func `case 147: devices that come and go during the freeze make nobody missed or met twice`() async throws {
         try await withSendFixture(devices: 10_000) { fixture in
             let job = try await fixture.insertJob(audience: #"{"all": true}"#)
@@ -217,10 +267,16 @@ struct ManualFanout {
         }
     }
 
-    @Test func `an audience of nobody completes at once`() async throws {
+    @Test func `case 65: an audience of nobody completes at once`() async throws {
         try await withSendFixture(devices: 10) { fixture in
+            try await fixture.query(
+                "INSERT INTO peal.segment SELECT id, 'empty', '{\"tag.city\": \"x\"}' FROM peal.app WHERE slug = 'shop'"
+            )
             let fanout = ManualFanout(fixture.connection)
-            for audience in [#"{"all": true}"#, #"{"external_ids": ["nobody"]}"#, #"{"filter": {"tag.city": "x"}}"#] {
+            for audience in [
+                #"{"all": true}"#, #"{"external_ids": ["nobody"]}"#, #"{"filter": {"tag.city": "x"}}"#,
+                #"{"segments": ["empty"]}"#,
+            ] {
                 let app = audience.contains("all") ? "talk" : "shop"
                 let job = try await fixture.insertJob(audience: audience, app: app, lane: .campaign)
                 try await fanout.claim()

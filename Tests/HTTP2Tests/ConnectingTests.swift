@@ -29,16 +29,19 @@ struct ConnectingTests {
         await rig.end()
     }
 
-    @Test func `a port where nobody listens is a failed connection`() async throws {
+    @Test func `case 83: a port where nobody listens is tried for the pool, not once a request`() async throws {
         let port = try FreePort.make()
         let rig = try Rig {
             $0.port = port
             $0.connectPatience = .milliseconds(100)
         }
-        try rig.send(3)
-        let seen = await rig.collector.wait(for: 3)
+        try rig.send(1000)
+        let seen = await rig.collector.wait(for: 1000)
+        #expect(seen.isEachOnce(1000))
         #expect(seen.allSatisfy { $0.kind == .unanswered(.connectFailed) && !$0.mayHaveBeenProcessed })
-        let message = try #require(try await rig.status().lastError)
+        let status = try await rig.status()
+        #expect((1...100).contains(status.connectionsFailed))
+        let message = try #require(status.lastError)
         #expect(message.contains("refused") && message.contains(":\(port)"))
         await rig.end()
     }

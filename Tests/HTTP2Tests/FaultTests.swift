@@ -198,4 +198,24 @@ struct FaultTests {
         #expect(openDescriptors() <= before + 20)
         await rig.end()
     }
+
+    @Test func `case 117: a hundred pools that were used once leave no socket behind`() async throws {
+        let rig = try Rig()
+        var configuration = PoolConfiguration(
+            host: "localhost",
+            port: UInt16(rig.simulator.endpoint(rig.role).port),
+            tls: try TLSContext(trustingAlso: rig.simulator.caFile)
+        )
+        configuration.idleTimeout = .milliseconds(200)
+        // Without a bearer the answer is a refusal, and an answer all the same.
+        for number in 0..<100 {
+            let batch = try rig.makeBatch([Rig.token(number)])
+            rig.client.submit(batch, tag: number, to: rig.client.makePool(configuration))
+        }
+        let seen = await rig.collector.wait(for: 100)
+        #expect(Set(seen.map(\.tag)).count == 100 && seen.allSatisfy { $0.kind == .answered && $0.status == 403 })
+        #expect(await rig.simulator.ledger.wait(upTo: .seconds(20)) { $0.connectionsOpen == 0 })
+        #expect(rig.simulator.ledger.connections().count == 100)
+        await rig.end()
+    }
 }

@@ -33,14 +33,16 @@ extension CampaignTests {
                         await pipeline.simulator.ledger.waitUntilAccepted(6_000, upTo: .seconds(90)),
                         "\(worker.output)"
                     )
+                    try await expectBounded(worker)
                     await worker.signal(SIGKILL)
                     try await worker.expectExit(128 + SIGKILL)
                 }
                 try await pipeline.waitForSessionsToEnd()
                 try await pipeline.fixture.expectAccounts()
                 try await pipeline.endLeases()
-                try await withPeal(["worker"], environment: pipeline.environment()) { _ in
+                try await withPeal(["worker"], environment: pipeline.environment()) { worker in
                     try await pipeline.waitUntilCompleted(job, upTo: .seconds(120))
+                    try await expectBounded(worker)
                 }
                 try await pipeline.expectExactCounts(job)
                 let status = try await pipeline.status(job)
@@ -56,6 +58,14 @@ extension CampaignTests {
                     #expect(pipeline.simulator.ledger.acceptedCountsByToken().count == 20_000, "tokens reached")
                 }
             }
+        }
+
+        /// Cases 116 and 118: what a worker takes does not grow with the audience.
+        private func expectBounded(_ worker: PealProcess) async throws {
+            let peak = try #require(await worker.figure("VmHWM"))
+            #expect(peak < 256 << 10, "\(peak) KiB at the peak")
+            let threads = try #require(await worker.figure("Threads"))
+            #expect(threads < 64)
         }
 
         @Test(.timeLimit(.minutes(4)))

@@ -84,6 +84,21 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(4)))
+    func `case 131: a push goes out at once though the listening connection was cut`() async throws {
+        try await withPipeline { pipeline in
+            try await pipeline.addDevices(2, ["ab"])
+            try await pipeline.withWorker { _ in
+                for user in ["user-1", "user-2"] {
+                    let push = try await pipeline.send(#"{"external_ids": ["\#(user)"]}"#)
+                    try await pipeline.waitUntilCompleted(push, upTo: .seconds(10))
+                    #expect(try await pipeline.status(push).count("accepted") == 1)
+                    try await pipeline.fixture.terminateOthers()
+                }
+            }
+        }
+    }
+
+    @Test(.timeLimit(.minutes(4)))
     func `everything works through PgBouncer in transaction mode`() async throws {
         try await withPipeline { pipeline in
             try await pipeline.addDevices(2_000)
@@ -101,6 +116,14 @@ import Testing
                     #expect(try await pipeline.status(campaign).count("accepted") == 2_000)
                     #expect(try await pipeline.status(push).count("accepted") == 1)
                 }
+                // Case 133: a lock of a session would stay with the pooler's connection.
+                let locks = try await pipeline.fixture.number(
+                    """
+                    SELECT count(*) FROM pg_locks AS l JOIN pg_database AS d ON d.oid = l.database
+                    WHERE l.locktype = 'advisory' AND d.datname = current_database()
+                    """
+                )
+                #expect(locks == 0)
             }
         }
     }

@@ -159,6 +159,8 @@ import Testing
             (["project_id": "a/b"], "cannot stand in a path"), (["client_email": 3], "client_email must be text"),
             (["type": "authorized_user"], "type is 'authorized_user'"), (["project_info": "x"], "google-services.json"),
             (["installed": "x"], "OAuth client"),
+            // Case 95: a key of the interface that Google has switched off.
+            (["server_key": "AAAA"], "former FCM interface"),
             (["private_key": "-----BEGIN PRIVATE KEY-----\nAAAA\n"], "private_key"),
             (["token_uri": "http://example.com/token"], "token_uri"),
         ] as [([String: JSONValue?], String)]

@@ -93,26 +93,52 @@ import Testing
         return sizes.max()
     }
 
-    @Test(arguments: [(4_096, nil), (4_097, "content: its apns payload would be 4097 bytes, the limit is 4096")])
-    func `case 1: an INSERT takes a payload of 4096 bytes and refuses one of 4097`(
-        bytes: Int,
-        refusal expected: String?
-    ) async throws {
+    /// A content that an INSERT takes or refuses for its size, for one channel.
+    private struct SizeCase {
+        let channel: String
+        let content: String
+        let refusal: String?
+
+        init(_ channel: String, _ content: String, bytes: Int? = nil) {
+            self.channel = channel
+            self.content = content
+            let provider = channel == "ios" ? "apns" : "fcm"
+            refusal = bytes.map { "content: its \(provider) payload would be \($0) bytes, the limit is 4096" }
+        }
+    }
+
+    private static let sizes: [SizeCase] = {
+        let apns = #"{"aps":{"alert":{"body":""}}}"#.utf8.count
+        let fcm = #"{"notification":{"body":""},"android":{"ttl":"2419200s","priority":"HIGH"}}"#.utf8.count
+        func body(_ character: String, _ count: Int) -> String {
+            #"{"body":"\#(String(repeating: character, count: count))"}"#
+        }
+        func title(_ count: Int) -> String { #"{"title":"\#(String(repeating: "T", count: count))","body":"ok"}"# }
+        return [
+            SizeCase("ios", body("A", 4_096 - apns)), SizeCase("ios", body("A", 4_097 - apns), bytes: 4_097),
+            SizeCase("android", body("A", 4_096 - fcm)), SizeCase("android", body("A", 4_097 - fcm), bytes: 4_097),
+            SizeCase("ios", body("🎉", 1_200), bytes: 4_829), SizeCase("android", body("🎉", 1_200), bytes: 4_875),
+            SizeCase("ios", body("م", 1_300)), SizeCase("android", body("م", 1_300)),
+            SizeCase("ios", title(4_050)), SizeCase("ios", title(4_055), bytes: 4_097),
+            SizeCase("android", title(4_050), bytes: 4_138),
+        ]
+    }()
+
+    @Test func `cases 1, 2, 4 and 6: an INSERT takes what fits in UTF-8 bytes of the whole payload`() async throws {
         try await withDatabase { database in
             let connection = try await database.connect()
             _ = try await query(connection, "INSERT INTO peal.app (slug) VALUES ('shop')", [])
-            let frame = #"{"aps":{"alert":{"body":""}}}"#.utf8.count
-            let text = String(repeating: "A", count: bytes - frame)
             let insert = "INSERT INTO peal.job (app, audience, content) VALUES ('shop', $1::jsonb, $2::jsonb)"
-            let refusal: String?
-            do {
-                let audience = #"{"all":true,"channels":["ios"]}"#
-                _ = try await query(connection, insert, [.text(audience), .text(#"{"body":"\#(text)"}"#)])
-                refusal = nil
-            } catch let error as PostgresError {
-                refusal = error.message
+            for example in Self.sizes {
+                var refusal: String?
+                do {
+                    let audience = #"{"all":true,"channels":["\#(example.channel)"]}"#
+                    _ = try await query(connection, insert, [.text(audience), .text(example.content)])
+                } catch let error as PostgresError {
+                    refusal = error.message
+                }
+                #expect(refusal == example.refusal, "\(example.channel) \(example.content.prefix(40))")
             }
-            #expect(refusal == expected)
         }
     }
 

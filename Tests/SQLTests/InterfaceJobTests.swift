@@ -78,6 +78,7 @@ import Testing
         Refusal(more: ("on_doubt", "NULL"), message: "on_doubt must be resend or unknown"),
         Refusal(more: ("ttl", "-1"), message: "ttl must be 0 to 2419200 seconds"),
         Refusal(more: ("ttl", "2419201"), message: "ttl must be 0 to 2419200 seconds"),
+        Refusal(more: ("ttl", "2592000"), message: "ttl must be 0 to 2419200 seconds"),
         Refusal(more: ("send_at", "'infinity'"), message: "send_at is more than a year ahead"),
         Refusal(more: ("send_at", "now() + interval '2 years'"), message: "send_at is more than a year ahead"),
         Refusal(more: ("idempotency_key", "''"), message: "idempotency_key must be 1 to 255 characters"),
@@ -189,6 +190,21 @@ import Testing
         }
     }
 
+    @Test func `case 19: the longest ttl is what FCM keeps, for a job and for an app`() async throws {
+        try await withSendFixture { (fixture) async throws in
+            let job = try await fixture.insertJob(audience: #"{"all": true}"#, ttl: 2_419_200)
+            let kept = try await fixture.text(
+                "SELECT expires_at - send_at FROM peal.job WHERE id = $1",
+                [.job(job)]
+            )
+            #expect(kept == "28 days")
+            let error = await #expect(throws: PostgresError.self) {
+                try await fixture.query("UPDATE peal.app SET default_ttl = 2419201")
+            }
+            #expect(error?.message.contains("app_default_ttl_range") == true)
+        }
+    }
+
     @Test func `cases 156 and 160: the zone that is written counts, not the server's`() async throws {
         try await withSendFixture { (fixture) async throws in
             try await fixture.connection.execute("SET timezone = 'Asia/Tokyo'")
@@ -220,6 +236,32 @@ import Testing
             try await fixture.query(insert + " ON CONFLICT DO NOTHING", [.text("shop")])
             try await fixture.query(insert, [.text("talk")])
             #expect(try await fixture.number("SELECT count(*) FROM peal.job") == 2)
+        }
+    }
+
+    @Test func `case 170: of equal sends at the same moment one becomes a job`() async throws {
+        try await withSendFixture { (fixture) async throws in
+            let inserted = try await withThrowingTaskGroup(of: Int.self) { group in
+                for _ in 0..<8 {
+                    group.addTask {
+                        let connection = try await fixture.database.connect()
+                        let insert = SQLStatement(
+                            name: "test",
+                            text: """
+                                INSERT INTO peal.job (app, audience, content, idempotency_key)
+                                VALUES ('shop', '{"all": true}', '{"title": "x"}', 'order-2')
+                                ON CONFLICT DO NOTHING RETURNING id
+                                """
+                        )
+                        let rows = try await connection.query(insert)
+                        await connection.close()
+                        return rows.count
+                    }
+                }
+                return try await group.reduce(0, +)
+            }
+            #expect(inserted == 1)
+            #expect(try await fixture.number("SELECT count(*) FROM peal.job") == 1)
         }
     }
 

@@ -33,6 +33,13 @@ package actor PealProcess {
         child?.signal(number)
     }
 
+    /// A figure of the running process from `/proc/PID/status`, such as `VmHWM` (in KiB) or `Threads`; nil once it ended.
+    package func figure(_ name: String) -> Int? {
+        guard let child else { return nil }
+        let line = fileText("/proc/\(child.processID)/status").split(separator: "\n").first { $0.hasPrefix("\(name):") }
+        return line.flatMap { Int($0.drop { !$0.isNumber }.prefix { $0.isNumber }) }
+    }
+
     /// The exit status, or 128 and the signal that ended it; nil while it runs.
     package func exitStatus() -> Int32? {
         guard let child, let status = child.wait(until: .now) else { return ended }
