@@ -38,13 +38,16 @@ def measure(context):
     # What was held longest counts.
     last = rounds[len(rounds) // 2:]
     value, yardstick = (median([one[name] for one in last]) for name in ("adverse_us", "fresh_us"))
+    quarter = max(1, len(rounds) // 4)
+    growth = median([one["adverse_us"] for one in rounds[-quarter:]]) / median(
+        [one["adverse_us"] for one in rounds[quarter:2 * quarter]])
     sweep = {name: queue.sweep_us for name, queue in (("fresh", fresh), ("adverse", adverse))}
     context.cluster.sql("postgres", "DROP DATABASE claim_fresh WITH (FORCE)")
     context.cluster.sql("postgres", "DROP DATABASE claim_adverse WITH (FORCE)")
     return [Figure(
         "claim time, adverse", value, "µs", yardstick, "µs fresh", Bound(1.15),
         note=f"mean of {CLAIMS_A_ROUND} claims of 2 batches, planning included, in the server; median of the second half of "
-             f"the rounds, one a second; about {dead:,} dead rows beside. The claim without a floor (one in {SWEEP_INTERVAL:.0f} s): "
+             f"the rounds, one a second; its last quarter {growth:.2f} × its second; about {dead:,} dead rows beside. The claim without a floor (one in {SWEEP_INTERVAL:.0f} s): "
              f"{_milliseconds(sweep['adverse'])} against {_milliseconds(sweep['fresh'])} ms",
         settings={"result_rows": results, "delayed_rows": delayed, "apps_waiting": apps, "snapshot_held_seconds": held,
                   "claims_per_second": CLAIMS_A_ROUND,
