@@ -230,6 +230,61 @@ struct ManualFanout {
         }
     }
 
+    @Test func `promise 2: devices that come, go or change between the steps of a freeze are in or out, never twice`()
+        async throws
+    {
+        try await withSendFixture(devices: 60_000) { fixture in
+            let job = try await fixture.insertJob(
+                audience: #"{"filter": {"any": [{"tag.vip": true}, {"tag.vip": false}]}}"#
+            )
+            let fanout = ManualFanout(fixture.connection, devicesPerStep: 10_000)
+            try await fanout.claim()
+            var step: Int64 = 0
+            let steps = try await fanout.freezeAll(job) {
+                step += 1
+                // Behind and ahead of the cursor: some go, some change their channel, some lose their tag, some come.
+                try await fixture.query("DELETE FROM peal.device WHERE id % 100 = $1", [.int64(step)])
+                try await fixture.query(
+                    "UPDATE peal.device SET disabled_at = now() WHERE id % 100 = $1 + 20",
+                    [.int64(step)]
+                )
+                try await fixture.query("UPDATE peal.device SET tags = '{}' WHERE id % 100 = $1 + 40", [.int64(step)])
+                try await fixture.query(
+                    "UPDATE peal.device SET environment = 'sandbox' WHERE channel = 'ios' AND id % 100 = $1 + 60",
+                    [.int64(step)]
+                )
+                try await fixture.query(
+                    """
+                    INSERT INTO peal.device (app_id, channel, token, tags)
+                    SELECT a.id, 'android', 'late-' || $1 || '-' || n, '{"vip": true}'
+                    FROM peal.app AS a, generate_series(1, 200) AS n WHERE a.slug = 'shop'
+                    """,
+                    [.int64(step)]
+                )
+                try await fixture.expectAccounts()
+            }
+            #expect(steps > 3)
+            let found = try await frozen(fixture, job)
+            #expect(found.total == found.different, "nobody is in twice")
+            #expect(try await fixture.number("SELECT audience_count FROM peal.job") == found.total)
+            let late = try await fixture.number(
+                "SELECT count(*) FROM peal.audience_page AS p, unnest(p.ids) AS id WHERE id > 60000"
+            )
+            #expect(late == 0, "who came after the freeze began is not in")
+            let missing = try await fixture.number(
+                """
+                SELECT count(*) FROM peal.device AS d
+                WHERE d.id <= 60000 AND d.disabled_at IS NULL AND d.tags ? 'vip' AND d.environment = 'production'
+                    AND NOT EXISTS (
+                        SELECT FROM peal.audience_page AS p
+                        WHERE d.id BETWEEN p.first_id AND p.last_id AND p.route = d.route AND d.id = ANY (p.ids)
+                    )
+                """
+            )
+            #expect(missing == 0, "who was there all the time is in")
+        }
+    }
+
     @Test func `promise 2: a fan-out that dies between steps is gone on with exactly where it stood`() async throws {
         try await withSendFixture(devices: 5_000) { fixture in
             let job = try await fixture.insertJob(audience: #"{"all": true}"#)

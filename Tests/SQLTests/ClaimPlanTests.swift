@@ -16,15 +16,17 @@ import Testing
         return lines
     }
 
-    /// The claim as Delivery sends it, with its parameters written in: slot 0, 30 s, 4 batches, the given floor, every app.
+    /// The claim as Delivery sends it, with its parameters written in: slot 0, 30 s, 4 batches, the given floor,
+    /// every app, a first window of 1,000.
     private func claim(floor: Int64) -> String {
         SQLText.deliveryClaimBatches[.campaign].text
             .replacing("$1::", with: "0::").replacing("$2::", with: "30000::").replacing("$3::", with: "4::")
             .replacing("$4::", with: "\(floor)::").replacing("$5::", with: "'{}'::")
+            .replacing("$6::", with: "1000::")
     }
 
     /// Adds ready batches of a hundred apps.
-    private func addBatches(_ fixture: SendFixture, _ count: Int64) async throws {
+    private func addBatches(_ fixture: SendFixture, _ count: Int64, analyzed: Bool = true) async throws {
         try await fixture.query(
             """
             INSERT INTO peal.batch (slot, lane, vt, app_id, job_id, route, page_no, page_offset, size, expires_at, done)
@@ -33,8 +35,8 @@ import Testing
             """,
             [.int64(count)]
         )
-        // A table that was never analysed counts as ten pages; one that was analysed while empty would be scanned.
-        if count > 0 { try await fixture.query("ANALYZE peal.batch_campaign") }
+        // A table that was never analysed counts as ten pages.
+        if count > 0, analyzed { try await fixture.query("ANALYZE peal.batch_campaign") }
     }
 
     /// The largest number of rows that a scan of the plan returned.
@@ -53,6 +55,49 @@ import Testing
                 expectIndexes(try await plan(fixture, claim(floor: 0)), total)
             }
         }
+    }
+
+    @Test func `the statements of delivery stay on their indexes though the queue was analysed while it was empty`()
+        async throws
+    {
+        try await withSendFixture { (fixture) async throws in
+            try await fixture.query("ANALYZE peal.batch_campaign")
+            try await fixture.query("ANALYZE peal.job")
+            try await addBatches(fixture, 50_000, analyzed: false)
+            try await fixture.query("SET session_replication_role = replica")
+            try await addScheduledJobs(fixture, 5_000)
+            try await fixture.query("RESET session_replication_role")
+            expectIndexes(try await plan(fixture, claim(floor: 0)), 50_000)
+        }
+    }
+
+    @Test func `the round over jobs in hand costs the same however many are scheduled for later`() async throws {
+        try await withSendFixture { (fixture) async throws in
+            try await fixture.query("SET session_replication_role = replica")
+            try await addScheduledJobs(fixture, 100_000)
+            try await fixture.query("RESET session_replication_role")
+            let round = "SELECT * FROM peal.complete_settled_jobs('00000000-0000-0000-0000-000000000000', 1000)"
+            _ = try await fixture.query(round)
+            let blocks = try #require(try await plan(fixture, round).firstMatch(of: /shared hit=(\d+)/))
+            #expect(try #require(Int(blocks.1)) < 200)
+        }
+    }
+
+    /// Adds jobs for next year past the checks of an INSERT, which would take a minute.
+    private func addScheduledJobs(_ fixture: SendFixture, _ count: Int64) async throws {
+        try await fixture.query(
+            """
+            INSERT INTO peal.job (
+                app, audience, content, lane, app_id, slot, state, queued_at, send_at, expires_at
+            )
+            SELECT
+                'shop', '{"all": true}', '{"title": "x"}', 'campaign', a.id, 0, 'scheduled', now(),
+                now() + interval '1 year', now() + interval '2 years'
+            FROM peal.app AS a, generate_series(1, $1) AS n
+            WHERE a.slug = 'shop'
+            """,
+            [.int64(count)]
+        )
     }
 
     @Test func `a floor steps over what is leased and what old snapshots keep alive`() async throws {

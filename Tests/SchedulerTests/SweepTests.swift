@@ -34,6 +34,19 @@ import Testing
         }
     }
 
+    @Test func `a job that expires while it is paused and before it began is discarded, and says why`() async throws {
+        try await withSendFixture(devices: 10) { fixture in
+            let job = try await fixture.insertJob(audience: #"{"all": true}"#)
+            try await fixture.query("SELECT peal.pause_job($1)", [.job(job)])
+            try await fixture.expire(job)
+            #expect(try await ManualScheduler(fixture).sweepAll() == 0)
+            #expect(try await fixture.state(job) == "discarded")
+            let failure = try await fixture.text("SELECT failure FROM peal.job WHERE completed_at IS NOT NULL")
+            #expect(failure?.contains("expired while it was paused") == true)
+            try await fixture.expectAccounts()
+        }
+    }
+
     @Test func `a large job is swept in bounded steps`() async throws {
         try await withSendFixture(devices: 12_000) { fixture in
             let scheduler = ManualScheduler(fixture)
@@ -123,7 +136,9 @@ import Testing
                 try await fixture.expire(job)
             }
             #expect(try await scheduler.sweepAll() == 1_000)
-            #expect(try await fixture.number("SELECT count(*) FROM peal.job WHERE state = 'completed'") == 2)
+            #expect(try await fixture.number("SELECT count(*) FROM peal.job WHERE completed_at IS NOT NULL") == 2)
+            #expect(try await fixture.state(begun) == "completed")
+            #expect(try await fixture.state(waiting) == "discarded")
         }
     }
 

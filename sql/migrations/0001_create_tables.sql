@@ -182,8 +182,9 @@ CREATE TABLE peal.job (
 
 CREATE UNIQUE INDEX job_idempotency ON peal.job (app_id, idempotency_key) WHERE idempotency_key IS NOT NULL;
 CREATE INDEX job_due ON peal.job (send_at) WHERE state = 'scheduled';
--- Jobs with work left for the scheduler or the fan-out, whatever their state.
-CREATE INDEX job_open ON peal.job (id) WHERE completed_at IS NULL;
+-- Jobs with work left for the scheduler or the fan-out. Those that are not due yet have none, and may be millions.
+CREATE INDEX job_open ON peal.job (id)
+WHERE completed_at IS NULL AND state IN ('available', 'running', 'cancelled', 'discarded');
 CREATE INDEX job_by_app ON peal.job (app_id, id);
 -- Ended jobs by the day of their results, which they are dropped with.
 CREATE INDEX job_ended ON peal.job ((coalesce(audience_at, completed_at))) WHERE completed_at IS NOT NULL;
@@ -378,7 +379,7 @@ AS $$
 $$;
 
 -- Makes the day partitions of the append-only tables for today and the given number of days ahead.
--- Two at once are safe: one waits, and finds them made.
+-- Two at once are safe: one waits, and finds them made. It acts as the owner of the tables, whichever worker calls it.
 CREATE FUNCTION peal.make_partitions(days_ahead integer) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp

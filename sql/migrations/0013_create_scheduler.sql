@@ -236,7 +236,16 @@ BEGIN
         RETURN 0;
     END IF;
     UPDATE peal.job AS j SET
-        state = CASE j.state WHEN 'available' THEN 'running' ELSE j.state END,
+        state = CASE
+            WHEN j.state IN ('available', 'running') AND j.audience_at IS NULL THEN 'discarded'
+            WHEN j.state = 'available' THEN 'running'
+            ELSE j.state
+        END,
+        failure = CASE
+            WHEN j.state IN ('available', 'running') AND j.audience_at IS NULL
+            THEN 'it expired while it was paused, before anyone had counted its audience'
+            ELSE j.failure
+        END,
         frozen_at = clock_timestamp(), named_device_ids = NULL
     WHERE j.id = ANY (ended) AND j.frozen_at IS NULL AND (j.state IN ('cancelled', 'discarded') OR j.paused_at IS NOT NULL);
     settled := peal.sweep_pages(ended, most);
@@ -385,6 +394,7 @@ $$;
 -- Drops the oldest day partition that holds nothing worth keeping, and before it the ended jobs whose results it holds, so
 -- that no job is left whose count cannot be checked. One step: up to 5,000 jobs, or the partition. Returns the name of
 -- the partition that it worked on, NULL when none may go. Throws 55P03 when somebody reads the partition.
+-- It acts as the owner of the tables, whichever worker calls it.
 CREATE FUNCTION peal.drop_old_partition(keep_days integer) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
