@@ -99,12 +99,18 @@ let package = Package(
         tests("HTTP2Tests", ["PushCore", "HTTP2", "OpenSSL", "ProviderSimulator"]),
         tests("SchedulerTests", ["PushCore", "Postgres", "Scheduler"]),
         tests("FanoutTests", ["PushCore", "Postgres", "Fanout"]),
-        tests("DeliveryTests", ["PushCore", "Postgres", "HTTP2", "OpenSSL", "Delivery", "ProviderSimulator"]),
+        tests(
+            "DeliveryTests",
+            ["PushCore", "Postgres", "HTTP2", "OpenSSL", "SQLText", "Delivery", "ProviderSimulator"]
+        ),
         tests("ProviderSimulatorTests", ["PushCore", "OpenSSL", "CNghttp2", "ProviderSimulator"]),
         tests(
             "PealRuntimeTests",
             ["PushCore", "Telemetry", "SQLText", "OpenSSL", "Postgres", "PealRuntime", "ProviderSimulator"]
         ),
-        tests("IntegrationTests", ["PushCore", "Telemetry", "Postgres", "PealRuntime", "ProviderSimulator"]),
+        tests(
+            "IntegrationTests",
+            ["PushCore", "Telemetry", "Postgres", "Delivery", "PealRuntime", "ProviderSimulator"]
+        ),
     ]
 )

@@ -31,11 +31,6 @@ extension SQLText {
         PackageResources.delivery_disable_devices_sql
     )
 
-    /// Writes bitmaps and leases of the batches in hand, the first step of a large flush. One statement a lane.
-    package static let deliveryFenceBatches = LaneStatements(
-        statement("delivery_fence_batches", PackageResources.delivery_fence_batches_sql)
-    )
-
     /// Says what of the words about a credential's tokens may be believed.
     package static let deliveryJudgeTokens = statement(
         "delivery_judge_tokens",
@@ -86,7 +81,7 @@ extension SQLText {
         PackageResources.delivery_resolve_recipients_sql
     )
 
-    /// A small flush as a whole, in one statement. One statement a lane.
+    /// Writes bitmaps and leases of the batches in hand, and results where they are few. One statement a lane.
     package static let deliverySettleBatches = LaneStatements(
         statement("delivery_settle_batches", PackageResources.delivery_settle_batches_sql)
     )

@@ -50,6 +50,9 @@ package struct LaneSettings: Sendable {
     package var messageLimit: Int
     /// Batches of one claim at most.
     package var claimLimit: Int
+    /// Recipients that may be permitted ahead of what is settled and of the streams that are open, see `AheadBudget`.
+    /// Those of all lanes together are the one flush of promise 3.
+    package var aheadLimit: Int
     /// A flush is due so long after something was settled.
     package var flushInterval: Duration
     /// A flush is due when so many results wait.
@@ -79,6 +82,7 @@ package struct LaneSettings: Sendable {
         hardBatchLimit: 2_048,
         messageLimit: 10_000,
         claimLimit: 64,
+        aheadLimit: 250,
         flushInterval: .milliseconds(10),
         flushCount: 1,
         wakeCount: 1,
@@ -95,6 +99,7 @@ package struct LaneSettings: Sendable {
         hardBatchLimit: 2_048,
         messageLimit: 20_000,
         claimLimit: 64,
+        aheadLimit: 750,
         flushInterval: .milliseconds(10),
         flushCount: 1,
         wakeCount: 1,
@@ -111,6 +116,7 @@ package struct LaneSettings: Sendable {
         hardBatchLimit: 64,
         messageLimit: 15_000,
         claimLimit: 2,
+        aheadLimit: 4_000,
         flushInterval: .milliseconds(250),
         flushCount: 5_000,
         wakeCount: 512,

@@ -69,7 +69,8 @@ package final class DeliveryService: Sendable {
     package func stop(within limit: Duration) async {
         let moment = ContinuousClock.now + limit
         for worker in workers { await worker.stop(by: moment) }
-        if limit <= .zero { await tokenClient.stop(within: .zero) }
+        // A token endpoint that is silent must not hold `run` for longer than the sending.
+        await tokenClient.stop(within: limit)
     }
 
     /// Stops without waiting for answers: what is out counts as in doubt. What was settled is still written.

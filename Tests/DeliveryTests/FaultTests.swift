@@ -127,6 +127,46 @@ import Testing
         }
     }
 
+    @Test func `case 61: one recipient that cannot be encoded and one that is dead cost the others nothing`()
+        async throws
+    {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app)
+            var tokens = DeliveryRig.tokens(10)
+            tokens[2] = "a token\nthat no header field can hold"
+            tokens[6] = "deadbeef" + String(repeating: "0", count: 56)
+            let devices = try await rig.addDevices(app, tokens: tokens)
+            let job = try await rig.addJob("shop", devices: devices)
+            #expect(try await rig.send(job))
+            let outcomes = try await rig.outcomes(job)
+            #expect(outcomes == ["accepted": 8, "skipped:malformed_token": 1, "rejected:Unregistered": 1])
+            let rows = try await rig.texts(
+                "SELECT device_id || ' ' || reason FROM peal.result WHERE reason IS NOT NULL ORDER BY device_id"
+            )
+            #expect(rows == ["\(devices[2]) malformed_token", "\(devices[6]) Unregistered"])
+            #expect(try await rig.number("SELECT count(DISTINCT device_id) FROM peal.result") == 10)
+            #expect(try await rig.accountingFaults() == 0)
+        }
+    }
+
+    @Test(arguments: [20, 2_000])
+    func `a day without a partition for its results gets one from the flush that meets it`(count: Int) async throws {
+        try await withAPNs(devices: count) { rig, _, devices in
+            let job = try await rig.addJob("shop", devices: devices)
+            let partitions = try await rig.texts(
+                "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'peal.result'::regclass"
+            )
+            for partition in partitions { _ = try await rig.query("DROP TABLE \(partition)") }
+            // As the role that workers have, which owns no table.
+            let worker = try await rig.startWorker()
+            #expect(try await rig.waitUntilDone(job))
+            await worker.stop()
+            #expect(try await rig.outcomes(job) == ["accepted": Int64(count)])
+            #expect(rig.simulator.ledger.acceptedHistogram() == [1: count])
+        }
+    }
+
     @Test func `case 110: a graceful GOAWAY loses and repeats nothing`() async throws {
         try await withAPNs(devices: 400) { rig, _, devices in
             rig.simulator.control.set {

@@ -47,12 +47,12 @@ import Testing
         var delays = Delays()
         let reason = ReasonTable.Index.none
         for index in 0..<100 {
-            delays.add(index, size: 100, due: .after(.milliseconds(index * 10)), attempt: 2, reason: reason)
+            delays.add(index, size: 100, due: .after(.milliseconds(index * 10)), attempt: 2, reason: reason, sentTo: 0)
         }
         #expect(delays.groups.count <= 2)
         #expect(delays.groups.map { $0.done.count - $0.done.setCount }.reduce(0, +) == 100)
         for index in 0..<100 {
-            delays.add(index, size: 100, due: .after(.seconds(3_000 + index)), attempt: 3, reason: reason)
+            delays.add(index, size: 100, due: .after(.seconds(3_000 + index)), attempt: 3, reason: reason, sentTo: 0)
         }
         #expect(delays.groups.count <= 4)
     }
@@ -61,7 +61,7 @@ import Testing
         for milliseconds in [1, 999, 1_000, 1_001, 3_999, 4_000, 7_777, 899_999] {
             var delays = Delays()
             let wait = Duration.milliseconds(milliseconds)
-            delays.add(0, size: 1, due: .after(wait), attempt: 2, reason: .none)
+            delays.add(0, size: 1, due: .after(wait), attempt: 2, reason: .none, sentTo: 0)
             guard case .after(let rounded) = delays.groups[0].due else { continue }
             #expect(rounded >= wait && rounded <= wait * 1.5 + .seconds(1))
         }

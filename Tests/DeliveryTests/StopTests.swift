@@ -1,7 +1,9 @@
-import Delivery
+@testable import Delivery
 import Postgres
 import ProviderSimulator
 import PushCore
+import SQLText
+import Synchronization
 import Testing
 
 @Suite struct StopTests {
@@ -30,6 +32,61 @@ import Testing
             #expect(try await rig.send(job))
             #expect(try await rig.outcomes(job) == ["accepted": 5_500])
             #expect(rig.simulator.ledger.acceptedHistogram() == [1: 5_500])
+        }
+    }
+
+    @Test func `a stop does not wait for a token endpoint that is silent`() async throws {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addFCM(app)
+            let devices = try await rig.addDevices(app, tokens: ["t1"], channel: "android")
+            let job = try await rig.addJob("shop", devices: devices) { $0.route = .fcm }
+            rig.simulator.control.set(rules: [Rule(.silence, role: .oauth)])
+            let worker = try await rig.startWorker()
+            #expect(await rig.simulator.ledger.waitUntil(1))
+            let hasEnded = Mutex(false)
+            let stopping = Task {
+                await worker.stop(within: .milliseconds(100))
+                hasEnded.withLock { $0 = true }
+            }
+            // The request itself may take 15 seconds.
+            #expect(try await rig.wait(upTo: .seconds(10)) { hasEnded.withLock { $0 } })
+            await stopping.value
+            #expect(try await rig.remaining(job) == 1)
+            #expect(try await rig.number("SELECT count(*) FROM peal.batch WHERE lease_until > now()") == 0)
+        }
+    }
+
+    @Test func `a batch that is given back as it was is given back again where the first try may have failed`()
+        async throws
+    {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            let devices = try await rig.addDevices(app, tokens: DeliveryRig.tokens(5))
+            _ = try await rig.addJob("shop", devices: devices)
+            let rows = try await rig.connection.query(
+                SQLText.deliveryClaimBatches[.campaign],
+                [.int16(0), .int64(30_000), .int32(1), .int64(.min), .int32s([]), .int32(0)]
+            )
+            let row = try ClaimedBatch(rows, row: 0)
+            let unit = FlushPlan.Unit(
+                number: 1,
+                row: row,
+                done: row.done,
+                flushedCount: 0,
+                sendingTo: 0,
+                hasProgress: true,
+                fate: .release,
+                results: ResultRows(),
+                delays: []
+            )
+            let plan = FlushPlan(units: [unit], jobs: [], commitsAsynchronously: false, reasons: ReasonTable())
+            let flusher = Flusher(lane: .campaign, slot: 0, lease: .seconds(30))
+            let remainder = try await flusher.remainder(of: plan, on: rig.connection)
+            #expect(remainder.unwritten == [1] && remainder.written.isEmpty)
+            let report = try await flusher.write(plan, on: rig.connection)
+            #expect(report.ours == [row.id.value])
+            #expect(try await rig.number("SELECT count(*) FROM peal.batch WHERE lease_until <= now()") == 1)
         }
     }
 

@@ -1,3 +1,4 @@
+import Delivery
 import Glibc
 import Postgres
 import PealRuntime
@@ -9,7 +10,7 @@ import Testing
 extension CampaignTests {
     /// Workers that are killed or frozen in the middle of a campaign.
     @Suite struct CrashTests {
-        /// Few streams, so that what is in flight is little: four connections to each provider.
+        /// Few streams, so that what is in flight is little: four connections to APNs, ten to FCM.
         private static var options: SimulatorOptions {
             var options = SimulatorOptions()
             options.latencyMilliseconds = 20
@@ -17,9 +18,9 @@ extension CampaignTests {
             options.fcm.maximumConcurrentStreams = 50
             return options
         }
-        private static let streamsInFlight = 2 * 4 * 50
-        /// A campaign's flush takes what was settled within a quarter of a second, 5,000 results at most.
-        private static let oneFlush = 5_000
+        private static let streamsInFlight = (4 + 10) * 50
+        /// What a lane may permit ahead of its streams, see `AheadBudget`.
+        private static let oneFlush = LaneSettings.campaign.aheadLimit
 
         @Test(.timeLimit(.minutes(4)), arguments: ["resend", "unknown"])
         func `promise 3: after kill -9 each recipient has one outcome, and the doubt is bounded`(

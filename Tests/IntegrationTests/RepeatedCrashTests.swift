@@ -1,3 +1,4 @@
+import Delivery
 import Glibc
 import PealRuntime
 import Postgres
@@ -8,7 +9,8 @@ import Testing
 
 extension CampaignTests {
     @Suite struct RepeatedCrashTests {
-        private static let streamsInFlight = 2 * 4 * 50
+        // Four connections to APNs, ten to FCM.
+        private static let streamsInFlight = (4 + 10) * 50
         private static let kills = 6
 
         /// Killed once while the audience is frozen, then again and again wherever it is.
@@ -46,8 +48,54 @@ extension CampaignTests {
                 try await pipeline.expectExactCounts(job)
                 #expect(try await pipeline.status(job).count("accepted") == 20_000)
                 let repeated = pipeline.simulator.ledger.acceptedCountsByToken().values.reduce(0) { $0 + $1 - 1 }
-                #expect(repeated <= Self.kills * (Self.streamsInFlight + 5_000))
+                #expect(repeated <= Self.kills * (Self.streamsInFlight + LaneSettings.campaign.aheadLimit))
             }
+        }
+
+        /// A slow provider, 100,000 recipients, and a kill in the middle.
+        @Test(.timeLimit(.minutes(4)))
+        func `promise 3, case 116: a large campaign is killed once, in bounded memory, and nobody is sent to again`()
+            async throws
+        {
+            var options = SimulatorOptions()
+            options.latencyMilliseconds = 200
+            try await withPipeline(options) { pipeline in
+                try await pipeline.addDevices(100_000, ["ab"])
+                let job = try await pipeline.send()
+                try await withPeal(["worker"], environment: pipeline.environment()) { worker in
+                    let isHalfDone = await pipeline.simulator.ledger.waitUntilAccepted(40_000, upTo: .seconds(90))
+                    #expect(isHalfDone, "\(worker.output)")
+                    #expect(try #require(await worker.peakMemoryKiB()) < 256 * 1_024)
+                    await worker.signal(SIGKILL)
+                    try await worker.expectExit(128 + SIGKILL)
+                }
+                try await pipeline.waitForSessionsToEnd()
+                let recorded = try await tokensWithResult(pipeline, job)
+                try await pipeline.endLeases()
+                try await withPeal(["worker"], environment: pipeline.environment()) { worker in
+                    try await pipeline.waitUntilCompleted(job, upTo: .seconds(120))
+                    #expect(try #require(await worker.peakMemoryKiB()) < 256 * 1_024)
+                }
+                try await pipeline.expectExactCounts(job)
+                #expect(try await pipeline.status(job).count("accepted") == 100_000)
+                let counts = pipeline.simulator.ledger.acceptedCountsByToken()
+                #expect(recorded.count > 30_000)
+                #expect(recorded.allSatisfy { counts[$0] == 1 }, "recorded and sent to again")
+                let repeated = counts.values.reduce(0) { $0 + $1 - 1 }
+                #expect(repeated <= 4 * 1_000 + LaneSettings.campaign.aheadLimit)
+            }
+        }
+
+        private func tokensWithResult(_ pipeline: Pipeline, _ job: JobID) async throws -> [String] {
+            let rows = try await pipeline.fixture.query(
+                """
+                SELECT d.token FROM peal.result AS r
+                JOIN peal.device AS d ON d.id = r.device_id AND d.app_id = (SELECT j.app_id FROM peal.job AS j WHERE j.id = $1)
+                WHERE r.job_id = $1
+                """,
+                [.job(job)]
+            )
+            return try rows.indices.map { try rows.text($0, 0) }
         }
     }
 }

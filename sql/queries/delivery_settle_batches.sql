@@ -1,10 +1,18 @@
--- A small flush in one round trip: the fence of delivery_fence_batches, the results and their counts, all in one
--- statement, so that a push costs one commit.
--- Parameters: $1 to $11 as in delivery_fence_batches; then the results, arrays in step: $12 batch ids bigint[],
--- $13 job ids uuid[], $14 device ids bigint[], $15 routes smallint[], $16 outcomes smallint[], $17 attempts smallint[],
--- $18 HTTP status smallint[] (0 for none), $19 reasons text[] ('' for none), $20 provider ids text[] ('' for none),
--- $21 provider's unique ids text[] ('' for none).
--- Rows and indexes: as in delivery_fence_batches.
+-- Writes a flush: each batch's bitmap, and its lease renewed, released or ended, where the lease is still ours; and, where
+-- they are few, the results and their counts in the same statement, so that a push costs one round trip and one commit.
+-- Many results go by COPY in the same transaction before, and their arrays are empty here.
+-- What the lease was lost of is not among the rows, and nothing of it may be written.
+-- Two flushes never wait for each other: a row belongs to the one lease whose token it carries.
+-- Parameters, arrays in step: $1 slot smallint, $2 batch ids bigint[], $3 lease tokens uuid[], $4 bitmaps bytea[],
+-- $5 sending_to integer[], $6 whether something was settled smallint[] (0, 1), $7 fate smallint[] (0 keep, 1 release,
+-- 2 finished), $8 lease in milliseconds bigint, $9 job ids uuid[], $10 whether the commit may be lost boolean,
+-- $11 how many bits the row must have set integer[]: in a crash the server may forget flushes whose commit could be
+-- lost, their results and their bits, and what is left of the batch must not end on the word of a worker that lived on.
+-- Then the results, arrays in step: $12 batch ids bigint[], $13 job ids uuid[], $14 device ids bigint[], $15 routes
+-- smallint[], $16 outcomes smallint[], $17 attempts smallint[], $18 HTTP status smallint[] (0 for none), $19 reasons
+-- text[] ('' for none), $20 provider ids text[] ('' for none), $21 provider's unique ids text[] ('' for none).
+-- Rows: `batch_id` of each batch that is still ours (`job_id` null), and each job with `state` and `is_paused`
+-- (`batch_id` null). Index: the key (slot, id) of the lane's partition (here the campaign's); primary key of job.
 WITH given AS MATERIALIZED (
     SELECT g.id, g.lease_token, g.done, g.sending_to, g.has_progress, g.fate, g.flushed_count
     FROM unnest($2::bigint[], $3::uuid[], $4::bytea[], $5::integer[], $6::smallint[], $7::smallint[], $11::integer[])

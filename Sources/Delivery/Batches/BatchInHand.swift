@@ -37,10 +37,14 @@ final class BatchInHand {
     var refused: Set<UInt32> = []
     /// The first request that was never submitted.
     var nextRequest = 0
-    /// Recipients below it may be submitted. Committed before it is used where the job must never send twice.
-    var permittedTo: Int
+    /// Recipients below it may be submitted: it was committed before.
+    private(set) var permittedTo: Int
     /// What `permittedTo` becomes with the next flush.
-    var wantedTo: Int
+    private(set) var wantedTo: Int
+    /// Recipients below `wantedTo` that are not done.
+    private(set) var ahead: Int
+    /// What `ahead` was when it was last permitted.
+    private var permittedAhead: Int
     var results = ResultRows()
     var delays = Delays()
     /// Results and delays since the last flush was begun.
@@ -82,12 +86,13 @@ final class BatchInHand {
         done = row.done
         flushedCount = row.done.setCount
         remaining = row.size - flushedCount
-        permittedTo = doubt == .resend ? row.size : row.sendingTo
-        wantedTo = permittedTo
+        permittedTo = row.sendingTo
+        wantedTo = row.sendingTo
+        ahead = 0
+        permittedAhead = 0
+        done.forEachUnset(in: 0..<min(row.sendingTo, row.size)) { _ in ahead += 1 }
+        permittedAhead = ahead
     }
-
-    /// How large the steps are in which a job that must never send twice is permitted to go on.
-    static let windowSize = 500
 
     /// The device of a recipient; 0 where nobody knows any more.
     func device(of index: Int) -> Int64 {
@@ -100,6 +105,7 @@ final class BatchInHand {
     func markDone(_ index: Int) -> Bool {
         guard done.insert(index) else { return false }
         remaining -= 1
+        if index < wantedTo { ahead -= 1 }
         hasProgress = true
         return true
     }
@@ -110,6 +116,7 @@ final class BatchInHand {
         done.forEachUnset(body)
         done = Bitmap(count: row.size, isSet: true)
         remaining = 0
+        ahead = 0
         hasProgress = true
     }
 
@@ -166,13 +173,27 @@ final class BatchInHand {
         return UInt32(nextRequest - 1)
     }
 
-    /// Moves on what the next flush asks permission for. True if it asks for more than there is.
-    func widenWindow() -> Bool {
-        guard doubt == .unknown, lifecycle.isSending, permittedTo < row.size, wantedTo == permittedTo,
-            outstanding < Self.windowSize / 2
-        else { return false }
-        wantedTo = min(row.size, permittedTo + Self.windowSize)
-        return true
+    /// Whether it could send more than it is permitted to.
+    var isLimited: Bool { lifecycle.isSending && dispatch != nil && wantedTo < row.size }
+
+    /// Whether half of what it was permitted to send is settled, so that a flush should permit more before it runs dry.
+    var wantsWindow: Bool { isLimited && wantedTo == permittedTo && ahead <= permittedAhead / 2 }
+
+    /// Asks the next flush for permission to send to so many more recipients. Returns how many they are.
+    func widenWindow(by room: Int) -> Int {
+        var left = room
+        while wantedTo < row.size, left > 0 {
+            if !done[wantedTo] { left -= 1 }
+            wantedTo += 1
+        }
+        ahead += room - left
+        return room - left
+    }
+
+    /// A flush that permits it was committed.
+    func permit(to index: Int) {
+        permittedTo = max(permittedTo, index)
+        permittedAhead = ahead
     }
 
     /// Puts requests back that came back without having been sent.

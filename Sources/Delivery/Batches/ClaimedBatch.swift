@@ -20,7 +20,10 @@ struct ClaimedBatch: Sendable {
     let settledLeaseNumber: Int32
     let lease: LeaseToken
     let done: Bitmap
+    /// Recipients below it may be submitted at once: the claim permits the first window of a job that may send again.
     let sendingTo: Int
+    /// Recipients below it whose bit is unset may have been sent by a worker before us.
+    let sentTo: Int
 
     var route: Route? { Route(rawValue: routeNumber) }
 
@@ -46,10 +49,11 @@ struct ClaimedBatch: Sendable {
         lease = LeaseToken(try rows.uuid(row, 12))
         done = Bitmap(bytes: try rows.bytes(row, 13), count: size)
         sendingTo = Int(try rows.int32(row, 14))
+        sentTo = Int(try rows.int32(row, 15))
     }
 
     /// The server's time when it was claimed.
     static func serverTime(_ rows: PostgresRows) throws(PostgresError) -> WallClock.Instant {
-        try rows.timestamp(0, 15)
+        try rows.timestamp(0, 16)
     }
 }

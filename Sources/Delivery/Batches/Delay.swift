@@ -13,6 +13,8 @@ struct Delay: Sendable {
     let due: Due
     let attempt: Int
     let reason: ReasonTable.Index
+    /// Recipients below it may have been sent, and are `unknown` if they cannot be sent again.
+    let sentTo: Int
     /// Bit i unset: recipient i of the slice is in it.
     var done: Bitmap
 }
@@ -30,16 +32,20 @@ struct Delays: Sendable {
         size: Int,
         due: Delay.Due,
         attempt: Int,
-        reason: ReasonTable.Index
+        reason: ReasonTable.Index,
+        sentTo: Int
     ) {
         let due = Self.bucket(due)
-        if let position = groups.firstIndex(where: { $0.due == due && $0.attempt == attempt && $0.reason == reason }) {
-            groups[position].done.remove(index)
+        let present = groups.firstIndex {
+            $0.due == due && $0.attempt == attempt && $0.reason == reason && $0.sentTo == sentTo
+        }
+        if let present {
+            groups[present].done.remove(index)
             return
         }
         var done = Bitmap(count: size, isSet: true)
         done.remove(index)
-        groups.append(Delay(due: due, attempt: attempt, reason: reason, done: done))
+        groups.append(Delay(due: due, attempt: attempt, reason: reason, sentTo: sentTo, done: done))
     }
 
     private static func bucket(_ due: Delay.Due) -> Delay.Due {

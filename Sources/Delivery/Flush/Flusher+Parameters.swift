@@ -3,19 +3,39 @@ import PushCore
 
 // A flush as parameters of its statements.
 extension Flusher {
-    func fence(_ plan: FlushPlan, commitsAsynchronously: Bool) -> PostgresParameters {
+    /// The whole of a plan in one statement.
+    func settlement(_ plan: FlushPlan) -> PostgresParameters {
+        parameters(plan, withResults: true, commitsAsynchronously: plan.commitsAsynchronously)
+    }
+
+    /// The batches of a plan alone; its results go by COPY.
+    func fence(_ plan: FlushPlan) -> PostgresParameters {
+        parameters(plan, withResults: false, commitsAsynchronously: false)
+    }
+
+    private func parameters(
+        _ plan: FlushPlan,
+        withResults: Bool,
+        commitsAsynchronously: Bool
+    ) -> PostgresParameters {
         let units = plan.units
-        return [
+        var parameters: PostgresParameters = [
             .int16(slot), .int64s(units.map(\.row.id.value)), .uuids(units.map(\.row.lease.value)),
             .byteArrays(units.map(\.done.bytes)), .int32s(units.map { Int32($0.sendingTo) }),
             .int16s(units.map { $0.hasProgress ? 1 : 0 }), .int16s(units.map(\.fate.rawValue)),
             .int64(lease.wholeMillisecondsRoundedUp), .uuids(plan.jobs.map(\.value)), .bool(commitsAsynchronously),
             .int32s(units.map { Int32($0.flushedCount) }),
         ]
+        append(results: withResults ? plan.units : [], plan.reasons, to: &parameters)
+        return parameters
     }
 
-    func appendResults(of plan: FlushPlan, to parameters: inout PostgresParameters) {
-        let count = plan.resultCount
+    private func append(
+        results units: [FlushPlan.Unit],
+        _ texts: ReasonTable,
+        to parameters: inout PostgresParameters
+    ) {
+        let count = units.reduce(0) { $0 + $1.results.count }
         var batches: [Int64] = []
         var jobs: [UUIDValue] = []
         var devices: [Int64] = []
@@ -24,7 +44,7 @@ extension Flusher {
         var ids: [String] = []
         var uniqueIDs: [String] = []
         batches.reserveCapacity(count)
-        for unit in plan.units {
+        for unit in units {
             for entry in unit.results.entries {
                 batches.append(unit.row.id.value)
                 jobs.append(unit.row.job.value)
@@ -33,7 +53,7 @@ extension Flusher {
                 numbers.outcomes.append(entry.outcome.rawValue)
                 numbers.attempts.append(Int16(clamping: unit.row.attempt))
                 numbers.statuses.append(entry.status)
-                reasons.append(plan.reasons[entry.reason])
+                reasons.append(texts[entry.reason])
                 ids.append(String(decoding: unit.results.id(of: entry), as: UTF8.self))
                 uniqueIDs.append(String(decoding: unit.results.uniqueID(of: entry), as: UTF8.self))
             }
@@ -115,6 +135,7 @@ extension Flusher {
             .int32s(delays.map(\.0.row.pageOffset)), .int32s(delays.map { Int32($0.0.row.size) }),
             .int16s(delays.map { Int16(clamping: $0.1.attempt) }), .timestamps(delays.map(\.0.row.expiresAt)),
             .byteArrays(delays.map(\.1.done.bytes)), .texts(delays.map { plan.reasons[$0.1.reason] }),
+            .int32s(delays.map { Int32($0.1.sentTo) }),
         ]
     }
 }

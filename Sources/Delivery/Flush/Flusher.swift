@@ -18,9 +18,7 @@ struct Flusher: Sendable {
     /// Writes a plan. When it throws, nothing was written, unless the error says that the commit is uncertain.
     func write(_ plan: FlushPlan, on connection: PostgresConnection) async throws -> FlushReport {
         if plan.resultCount <= Self.statementLimit, !plan.hasDelays {
-            var parameters = fence(plan, commitsAsynchronously: plan.commitsAsynchronously)
-            appendResults(of: plan, to: &parameters)
-            return try report(await connection.query(SQLText.deliverySettleBatches[lane], parameters))
+            return try report(await connection.query(SQLText.deliverySettleBatches[lane], settlement(plan)))
         }
         return try await writeMany(plan, on: connection)
     }
@@ -35,7 +33,7 @@ struct Flusher: Sendable {
         while true {
             let written = plan
             let pieces = copyPieces(of: written)
-            var statements = [(SQLText.deliveryFenceBatches[lane], fence(written, commitsAsynchronously: false))]
+            var statements = [(SQLText.deliverySettleBatches[lane], fence(written))]
             if written.resultCount > 0 { statements.append((SQLText.deliveryCountOutcomes, counts(of: written))) }
             if written.hasDelays { statements.append((SQLText.deliveryDelayRecipients, delays(of: written))) }
             let last = statements
@@ -82,8 +80,9 @@ struct Flusher: Sendable {
                 remainder.gone.insert(unit.number)
                 continue
             }
+            // Without a new bit there is no telling, and writing it twice does no harm: it holds no result.
             let isWritten =
-                unit.hasProgress && unit.fate != .finish
+                unit.done.setCount > unit.flushedCount && unit.fate != .finish
                 && Bitmap(bytes: present.done, count: unit.done.count).isSuperset(of: unit.done)
             if isWritten { remainder.written.insert(unit.number) } else { remainder.unwritten.insert(unit.number) }
         }

@@ -18,7 +18,7 @@ extension LaneWorker {
                 break
             }
         }
-        if batch.widenWindow() { controlWanted = true }
+        if batch.wantsWindow { controlWanted = true }
     }
 
     private func submit(_ batch: BatchInHand) {
@@ -58,10 +58,21 @@ extension LaneWorker {
 
     private func recordRest(_ batch: BatchInHand, _ outcome: RecipientOutcome, reason: ReasonTable.Index) {
         unflushedCount += batch.remaining
+        let inDoubt = reasons.index(of: Self.inDoubt)
         batch.finishRest { index in
-            batch.results.append(device: batch.device(of: index), outcome: outcome, status: 0, reason: reason)
+            // What a worker before us may have sent is not sent again: nobody will find out any more.
+            let isDoubtful = index < batch.row.sentTo
+            batch.results.append(
+                device: batch.device(of: index),
+                outcome: isDoubtful ? .unknown : outcome,
+                status: 0,
+                reason: isDoubtful ? inDoubt : reason
+            )
         }
     }
+
+    /// The reason of an `unknown` that a lost worker left; `peal.settle_slices` has the same word for it.
+    static let inDoubt = "in_doubt"
 
     private func endRest(_ batch: BatchInHand, _ reason: BatchLifecycle.Withdrawal) {
         switch reason {
@@ -87,7 +98,8 @@ extension LaneWorker {
                 size: batch.row.size,
                 due: due,
                 attempt: batch.row.attempt,
-                reason: batch.failureReason
+                reason: batch.failureReason,
+                sentTo: batch.row.sentTo
             )
         }
     }

@@ -1,3 +1,4 @@
+import HTTP2
 import Postgres
 import PushCore
 import SQLText
@@ -22,6 +23,7 @@ extension LaneWorker {
             if let plan = pendingPlan {
                 try await write(plan, again: true, on: connection, startedAt: startedAt)
             } else {
+                await readStreams(now: startedAt)
                 let plan = makePlan(now: startedAt)
                 pendingPlan = plan
                 try await write(plan, again: false, on: connection, startedAt: startedAt)
@@ -73,7 +75,7 @@ extension LaneWorker {
             pendingPlan = plan
             isPlanUncertain = false
         }
-        let report = try await flusher.write(plan, on: connection)
+        let report = try await writeIntoPartitions(plan, on: connection)
         pendingPlan = nil
         for unit in plan.units {
             if report.ours.contains(unit.row.id.value) {
@@ -85,8 +87,23 @@ extension LaneWorker {
         for (job, control) in report.controls { take(control, of: job) }
     }
 
+    /// Writes a plan; where the day has no partition for the results, makes those of the coming days and tries once more.
+    private func writeIntoPartitions(
+        _ plan: FlushPlan,
+        on connection: PostgresConnection
+    ) async throws -> FlushReport {
+        do {
+            return try await flusher.write(plan, on: connection)
+        } catch let error as PostgresError where error.sqlState?.text == "23514" {
+            _ = try await connection.query(SQLText.schedulerMakePartitions, [.int32(7)])
+            logger.warning("Day partitions were missing and have been made")
+            return try await flusher.write(plan, on: connection)
+        }
+    }
+
     /// Takes out of the batches what is to be written. Batches that have nothing to say and a fresh lease are left out.
     private func makePlan(now: ContinuousClock.Instant) -> FlushPlan {
+        widenWindows()
         var units: [FlushPlan.Unit] = []
         // What is left of a lease when it is renewed: three quarters of it were safe from the start.
         let renewal = settings.lease * 5 / 12
@@ -102,7 +119,8 @@ extension LaneWorker {
                     row: batch.row,
                     done: batch.done,
                     flushedCount: batch.flushedCount,
-                    sendingTo: batch.lifecycle.isEnding ? 0 : batch.wantedTo,
+                    // What is given back was not sent by us: every answer was awaited.
+                    sendingTo: batch.lifecycle.isEnding ? batch.row.sentTo : batch.wantedTo,
                     hasProgress: batch.hasProgress,
                     fate: !batch.lifecycle.isEnding ? .keep : isReleased ? .release : .finish,
                     results: batch.results,
@@ -124,13 +142,49 @@ extension LaneWorker {
         )
     }
 
+    /// Asks the pools whose batches could send more how many streams they allow.
+    private func readStreams(now: ContinuousClock.Instant) async {
+        if let streamsReadAt, now - streamsReadAt < Self.streamsInterval, !batches.values.contains(where: \.isLimited) {
+            return
+        }
+        streamsReadAt = now
+        var read: [PoolID: Int] = [:]
+        for pool in Set(batches.values.compactMap(\.dispatch?.pool)) {
+            guard let status = await client.status(of: pool) else { continue }
+            read[pool] = max(status.streamsAllowed, status.streamsInFlight)
+        }
+        streams = read
+    }
+
+    /// How old the number of streams may be for a claim's first windows.
+    private static let streamsInterval: Duration = .milliseconds(250)
+
+    /// What is permitted ahead now.
+    func aheadBudget() -> AheadBudget<PoolID> {
+        var budget = AheadBudget(limit: settings.aheadLimit, streams: streams)
+        budget.add(reservedAhead, to: nil)
+        for batch in batches.values { budget.add(batch.ahead, to: batch.dispatch?.pool) }
+        return budget
+    }
+
+    /// Asks for permission to send more, the oldest batches first.
+    private func widenWindows() {
+        let limited = batches.values.filter(\.isLimited).sorted { $0.number < $1.number }
+        guard !limited.isEmpty else { return }
+        var budget = aheadBudget()
+        for batch in limited {
+            guard let pool = batch.dispatch?.pool else { continue }
+            budget.add(batch.widenWindow(by: budget.room(for: pool)), to: pool)
+        }
+    }
+
     private func flushed(_ unit: FlushPlan.Unit, startedAt: ContinuousClock.Instant) {
         guard let batch = batches[unit.number] else { return }
         batch.flushedCount = unit.done.setCount
         switch unit.fate {
         case .keep:
             batch.leaseSafeUntil = max(batch.leaseSafeUntil, startedAt + settings.lease * 3 / 4)
-            batch.permittedTo = max(batch.permittedTo, unit.sendingTo)
+            batch.permit(to: unit.sendingTo)
             advance(batch)
         case .release, .finish:
             batch.lifecycle.flushed()

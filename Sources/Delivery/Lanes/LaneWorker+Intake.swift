@@ -57,11 +57,16 @@ extension LaneWorker {
     private func claim(_ room: ClaimRoom) async throws -> Int {
         let connection = try await reader.connection()
         let claimedAt = ContinuousClock.now
+        let window = aheadBudget().firstWindow(ofBatches: room.limit)
+        // Until the batches are in hand, and count by themselves.
+        reservedAhead = window * room.limit
+        defer { reservedAhead = 0 }
         let rows = try await connection.query(
             SQLText.deliveryClaimBatches[lane],
             [
                 .int16(slot), .int64(settings.lease.wholeMillisecondsRoundedUp), .int32(Int32(room.limit)),
                 .int64(floor.floor(now: claimedAt)), .int32s(room.excludedApps.map(\.value)),
+                .int32(Int32(clamping: window)),
             ]
         )
         guard !rows.isEmpty else { return 0 }
@@ -167,7 +172,7 @@ extension LaneWorker {
         if row.isPoisoned { return try await splitPoisoned(batch) }
         guard let job = jobs[row.job] else { return settleRest(batch, .rejected, reason: "job_missing") }
         // First of all: whatever becomes of the rest, these may have been sent.
-        if row.sendingTo > 0, job.doubt == .unknown { settleDoubtful(batch) }
+        if job.doubt == .unknown { settleDoubtful(batch) }
         guard row.expiresAt > WallClock.now() + clockOffset else { return settleRest(batch, .expired, reason: "") }
         switch job.control {
         case .cancelled: return withdraw(batch, .cancelled)
@@ -189,9 +194,9 @@ extension LaneWorker {
 
     /// What an earlier worker may have sent of a job that must never send twice.
     private func settleDoubtful(_ batch: BatchInHand) {
-        let reason = reasons.index(of: "worker_lost")
+        let reason = reasons.index(of: Self.inDoubt)
         var doubtful: [Int] = []
-        batch.done.forEachUnset(in: 0..<min(batch.row.sendingTo, batch.row.size)) { doubtful.append($0) }
+        batch.done.forEachUnset(in: 0..<min(batch.row.sentTo, batch.row.size)) { doubtful.append($0) }
         for index in doubtful { record(batch, index, .unknown, status: 0, reason: reason) }
     }
 
@@ -253,8 +258,9 @@ extension LaneWorker {
             [.batchID: .describing(row.id), .jobID: .describing(row.job), .batchSize: .number(row.size)]
         )
         guard row.size > 1 else {
-            if row.sendingTo > 0, batch.doubt == .unknown { settleDoubtful(batch) }
-            return settleRest(batch, .rejected, reason: "quarantined")
+            let outcome: RecipientOutcome = row.sentTo > 0 ? .unknown : .rejected
+            record(batch, 0, outcome, status: 0, reason: reasons.index(of: "quarantined"))
+            return advance(batch)
         }
         let half = row.size / 2
         let connection = try await reader.connection()

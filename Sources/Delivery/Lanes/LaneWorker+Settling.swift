@@ -40,7 +40,7 @@ extension LaneWorker {
         if accepted > 0, let version = batch.dispatch?.credential.version {
             breakers[version, default: DeadTokenBreaker()].accepted(accepted)
         }
-        if batch.outstanding == 0 || batch.doubt == .unknown { advance(batch) }
+        if batch.outstanding == 0 || batch.wantsWindow { advance(batch) }
     }
 
     /// Settles one completion; true if the message was accepted.
@@ -57,7 +57,14 @@ extension LaneWorker {
             let verdict = interpret(completion, bytes)
             followAnswer(verdict, completion, in: batch, index)
         case .expired:
-            record(batch, index, .expired, status: 0, reason: .none)
+            let isDoubtful = index < batch.row.sentTo
+            record(
+                batch,
+                index,
+                isDoubtful ? .unknown : .expired,
+                status: 0,
+                reason: isDoubtful ? reasons.index(of: Self.inDoubt) : .none
+            )
             loseProbe(of: batch, request: UInt32(completion.index))
         case .cancelled:
             batch.putBack(UInt32(completion.index), notBefore: .now)
@@ -172,7 +179,7 @@ extension LaneWorker {
         case .doubtful:
             switch batch.doubt {
             case .unknown: record(batch, index, .unknown, status: 0, reason: reason)
-            case .resend: retry(batch, index, RetryAdvice(.provider), status: 0, reason: reason)
+            case .resend: retry(batch, index, RetryAdvice(.provider), status: 0, reason: reason, isDoubtful: true)
             }
         case .refreshCredential, .credentialRefused:
             preconditionFailure("a refused credential is looked into where its answer is read")
@@ -184,10 +191,14 @@ extension LaneWorker {
         _ index: Int,
         _ advice: RetryAdvice,
         status: Int,
-        reason: ReasonTable.Index
+        reason: ReasonTable.Index,
+        isDoubtful: Bool = false
     ) {
-        // What is left of a job that was cancelled or paused ends or waits as a whole.
-        if let withdrawal = batch.lifecycle.withdrawal, withdrawal == .cancelled || withdrawal == .held { return }
+        // What is left of a job that was cancelled or paused ends or waits as a whole, but for what may have been sent.
+        if let withdrawal = batch.lifecycle.withdrawal, withdrawal == .cancelled || withdrawal == .held {
+            guard isDoubtful else { return }
+            if withdrawal == .cancelled { return record(batch, index, .unknown, status: status, reason: reason) }
+        }
         let decision = retryPolicy.decide(
             advice,
             attempt: batch.row.attempt,
@@ -202,12 +213,13 @@ extension LaneWorker {
                 size: batch.row.size,
                 due: .after(wait),
                 attempt: batch.row.attempt + 1,
-                reason: reason
+                reason: reason,
+                sentTo: isDoubtful ? batch.row.size : 0
             )
         case .expired:
-            record(batch, index, .expired, status: status, reason: reason)
+            record(batch, index, isDoubtful ? .unknown : .expired, status: status, reason: reason)
         case .exhausted:
-            record(batch, index, .rejected, status: status, reason: reason)
+            record(batch, index, isDoubtful ? .unknown : .rejected, status: status, reason: reason)
         }
     }
 

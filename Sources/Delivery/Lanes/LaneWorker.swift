@@ -45,6 +45,11 @@ actor LaneWorker {
     var clockMovedAt: ContinuousClock.Instant?
     /// What the server's clock shows more than ours.
     var clockOffset: Duration = .zero
+    /// Recipients that a claim that is out may permit.
+    var reservedAhead = 0
+    /// The streams that each pool allowed when it was last asked.
+    var streams: [PoolID: Int] = [:]
+    var streamsReadAt: ContinuousClock.Instant?
 
     // Flushing.
     var pendingPlan: FlushPlan?

@@ -1,0 +1,60 @@
+/// How many recipients may be permitted ahead of what is settled in the database, over all batches that a lane has in
+/// hand. Pure.
+///
+/// Promise 3: after a kill, what stands below a batch's `sending_to` without its bit may have been sent, and no more than
+/// the streams in flight and one flush may. So the doubt of a process is what its last commits permit, less what they
+/// settle. Each flush moves `sending_to` and writes the bits of all that is settled, so with
+///
+///     ahead(p)  = recipients of pool p that are permitted and not settled when the flush is made up,
+///     streams(p) = streams that the pool's connections allow then,
+///     excess    = sum over p of max(0, ahead(p) - streams(p)),
+///
+/// a flush never raises `excess` above `limit`, and the doubt is at most the sum of `streams(p)` plus `limit`. The limits
+/// of the lanes add up to one flush of 5,000 (`LaneSettings.aheadLimit`). What a worker before us left in doubt counts as
+/// permitted: it was that worker's doubt, and makes our own smaller.
+///
+/// A pool may use half of what the others leave of three quarters of the limit: one whose provider is silent cannot take
+/// everything. The last quarter is kept for the least that any pool may have.
+struct AheadBudget<Pool: Hashable> {
+    private let limit: Int
+    private let streams: [Pool: Int]
+    private var ahead: [Pool?: Int] = [:]
+    private var excess = 0
+
+    /// What a pool may have ahead of its streams however little the others leave.
+    private static var least: Int { 24 }
+
+    /// - Parameters:
+    ///   - limit: what may be ahead of the streams in all.
+    ///   - streams: the streams that each pool allows now; none for a pool that is not named.
+    init(limit: Int, streams: [Pool: Int]) {
+        self.limit = limit
+        self.streams = streams
+    }
+
+    /// Counts recipients that are permitted; nil where their pool is not known yet.
+    mutating func add(_ count: Int, to pool: Pool?) {
+        excess -= excess(of: pool)
+        ahead[pool, default: 0] += count
+        excess += excess(of: pool)
+    }
+
+    /// How many more may be permitted to a pool.
+    func room(for pool: Pool) -> Int {
+        let others = excess - excess(of: pool)
+        let share = max(Self.least, (shared - others) / 2)
+        let above = min(share, limit - others)
+        return max(0, streams[pool, default: 0] + above - ahead[pool, default: 0])
+    }
+
+    /// How many may be permitted to each of so many batches with the claim that takes them in hand.
+    func firstWindow(ofBatches count: Int) -> Int {
+        max(0, (shared - excess) / 2 / max(1, count))
+    }
+
+    private var shared: Int { limit - limit / 4 }
+
+    private func excess(of pool: Pool?) -> Int {
+        max(0, ahead[pool, default: 0] - (pool.map { streams[$0, default: 0] } ?? 0))
+    }
+}
