@@ -3,7 +3,7 @@ import Testing
 
 @Suite struct AheadBudgetTests {
     @Test func `a pool alone gets its streams and three eighths of the limit`() {
-        var budget = AheadBudget(limit: 4_000, streams: ["apns": 200])
+        var budget = AheadBudget(limit: 4_000, streams: ["apns": 200], pace: ["apns": 4_000])
         #expect(budget.room(for: "apns") == 1_700)
         budget.add(1_700, to: "apns")
         #expect(budget.room(for: "apns") == 0)
@@ -12,7 +12,9 @@ import Testing
     }
 
     @Test func `pools that stand still leave something for each that comes`() {
-        var budget = AheadBudget(limit: 4_000, streams: [:])
+        var pace: [Int: Int] = [:]
+        for pool in 0..<40 { pace[pool] = 4_000 }
+        var budget = AheadBudget(limit: 4_000, streams: [:], pace: pace)
         for pool in 0..<40 {
             let room = budget.room(for: pool)
             #expect(room >= 24, "pool \(pool)")
@@ -27,7 +29,7 @@ import Testing
         for _ in 0..<200 {
             var streams: [Int: Int] = [:]
             for pool in 0..<8 { streams[pool] = Int.random(in: 0...1_000, using: &random) }
-            var budget = AheadBudget(limit: limit, streams: streams)
+            var budget = AheadBudget(limit: limit, streams: streams, pace: streams)
             var ahead = Array(repeating: 0, count: 8)
             var first = 0
             for _ in 0..<100 {
@@ -51,8 +53,18 @@ import Testing
         }
     }
 
+    @Test func `a pool that settles little has little ahead`() {
+        let slow = AheadBudget(limit: 4_000, streams: ["apns": 40], pace: ["apns": 60])
+        #expect(slow.room(for: "apns") == 100)
+        #expect(slow.firstWindow(ofBatches: 2) == 30)
+        let new = AheadBudget<String>(limit: 4_000, streams: [:], pace: [:])
+        #expect(new.room(for: "apns") == 24)
+        #expect(new.firstWindow(ofBatches: 2) == 24)
+        #expect(AheadBudget<String>(limit: 750, streams: [:], pace: [:]).firstWindow(ofBatches: 64) == 4)
+    }
+
     @Test func `first windows end where the shared part does`() {
-        var budget = AheadBudget<String>(limit: 4_000, streams: [:])
+        var budget = AheadBudget<String>(limit: 4_000, streams: [:], pace: ["apns": 4_000])
         #expect(budget.firstWindow(ofBatches: 2) == 750)
         budget.add(3_500, to: nil)
         #expect(budget.firstWindow(ofBatches: 2) == 0)

@@ -124,15 +124,22 @@ extension CampaignTests {
         /// Stops a worker whose flush has written its batches and not committed: it is held up at its counts meanwhile.
         private func stopInsideTransaction(_ worker: PealProcess, _ pipeline: Pipeline) async throws {
             let blocker = try await pipeline.database.connect()
-            try await blocker.execute("BEGIN; LOCK TABLE peal.stat_delta IN EXCLUSIVE MODE")
-            try await wait(for: "a flush that waits for the lock") {
-                try await pipeline.fixture.number(
-                    """
-                    SELECT count(*) FROM pg_stat_activity
-                    WHERE datname = current_database() AND application_name = 'peal worker'
-                        AND wait_event_type = 'Lock' AND query LIKE '-- Appends counts of outcomes%'
-                    """
-                ) > 0
+            // A small flush is one statement, which ends by itself: then another one is waited for.
+            try await wait(for: "a large flush that waits for the lock") {
+                try await blocker.execute("BEGIN; LOCK TABLE peal.stat_delta IN EXCLUSIVE MODE")
+                var isLarge: Int64 = -1
+                try await wait(for: "a flush that waits for the lock") {
+                    isLarge = try await pipeline.fixture.number(
+                        """
+                        SELECT coalesce(max((backend_xid IS NOT NULL)::integer), -1) FROM pg_stat_activity
+                        WHERE datname = current_database() AND application_name = 'peal worker'
+                            AND wait_event_type = 'Lock' AND query LIKE '-- Writes a flush%'
+                        """
+                    )
+                    return isLarge >= 0
+                }
+                if isLarge == 0 { try await blocker.execute("ROLLBACK") }
+                return isLarge == 1
             }
             await worker.signal(SIGSTOP)
             try await blocker.execute("COMMIT")

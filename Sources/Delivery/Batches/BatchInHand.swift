@@ -43,8 +43,9 @@ final class BatchInHand {
     private(set) var wantedTo: Int
     /// Recipients below `wantedTo` that are not done.
     private(set) var ahead: Int
-    /// What `ahead` was when it was last permitted.
+    /// What `ahead` was when it was last permitted, and how much less it may be before more should be.
     private var permittedAhead: Int
+    private var step: Int
     var results = ResultRows()
     var delays = Delays()
     /// Results and delays since the last flush was begun.
@@ -90,8 +91,10 @@ final class BatchInHand {
         wantedTo = row.sendingTo
         ahead = 0
         permittedAhead = 0
+        step = 0
         done.forEachUnset(in: 0..<min(row.sendingTo, row.size)) { _ in ahead += 1 }
         permittedAhead = ahead
+        step = ahead / 2
     }
 
     /// The device of a recipient; 0 where nobody knows any more.
@@ -176,8 +179,10 @@ final class BatchInHand {
     /// Whether it could send more than it is permitted to.
     var isLimited: Bool { lifecycle.isSending && dispatch != nil && wantedTo < row.size }
 
-    /// Whether half of what it was permitted to send is settled, so that a flush should permit more before it runs dry.
-    var wantsWindow: Bool { isLimited && wantedTo == permittedTo && ahead <= permittedAhead / 2 }
+    /// Whether so much of what it was permitted to send is settled that a flush should permit more before it runs dry.
+    var wantsWindow: Bool {
+        isLimited && wantedTo == permittedTo && (ahead == 0 || permittedAhead - ahead >= step)
+    }
 
     /// Asks the next flush for permission to send to so many more recipients. Returns how many they are.
     func widenWindow(by room: Int) -> Int {
@@ -190,10 +195,11 @@ final class BatchInHand {
         return room - left
     }
 
-    /// A flush that permits it was committed.
-    func permit(to index: Int) {
+    /// A flush that permits it was committed; `step` is how much is to be settled before the next one should permit more.
+    func permit(to index: Int, step: Int) {
         permittedTo = max(permittedTo, index)
         permittedAhead = ahead
+        self.step = step
     }
 
     /// Puts requests back that came back without having been sent.

@@ -14,10 +14,13 @@
 /// permitted: it was that worker's doubt, and makes our own smaller.
 ///
 /// A pool may use half of what the others leave of three quarters of the limit: one whose provider is silent cannot take
-/// everything. The last quarter is kept for the least that any pool may have.
+/// everything. The last quarter is kept for the least that any pool may have. And it uses no more than its pace, what it
+/// settles between two flushes, four times: a slow send permits little more than is about to go out, a fast one doubles its
+/// window with each flush, since half of it is settled then.
 struct AheadBudget<Pool: Hashable> {
     private let limit: Int
     private let streams: [Pool: Int]
+    private let pace: [Pool: Int]
     private var ahead: [Pool?: Int] = [:]
     private var excess = 0
 
@@ -27,9 +30,11 @@ struct AheadBudget<Pool: Hashable> {
     /// - Parameters:
     ///   - limit: what may be ahead of the streams in all.
     ///   - streams: the streams that each pool allows now; none for a pool that is not named.
-    init(limit: Int, streams: [Pool: Int]) {
+    ///   - pace: how far each pool may be ahead by what it settled of late; as good as none for one that is not named.
+    init(limit: Int, streams: [Pool: Int], pace: [Pool: Int]) {
         self.limit = limit
         self.streams = streams
+        self.pace = pace
     }
 
     /// Counts recipients that are permitted; nil where their pool is not known yet.
@@ -42,19 +47,22 @@ struct AheadBudget<Pool: Hashable> {
     /// How many more may be permitted to a pool.
     func room(for pool: Pool) -> Int {
         let others = excess - excess(of: pool)
-        let share = max(Self.least, (shared - others) / 2)
+        let share = max(Self.least, min((shared - others) / 2, pace[pool, default: 0]))
         let above = min(share, limit - others)
         return max(0, streams[pool, default: 0] + above - ahead[pool, default: 0])
     }
 
     /// How many may be permitted to each of so many batches with the claim that takes them in hand.
     func firstWindow(ofBatches count: Int) -> Int {
-        max(0, (shared - excess) / 2 / max(1, count))
+        let count = max(1, count)
+        let usual = max(Self.least, pace.values.reduce(0, +) / count)
+        return max(0, min((shared - excess) / 2 / count, usual))
     }
 
     private var shared: Int { limit - limit / 4 }
 
-    private func excess(of pool: Pool?) -> Int {
+    /// What is permitted to a pool beyond its streams.
+    func excess(of pool: Pool?) -> Int {
         max(0, ahead[pool, default: 0] - (pool.map { streams[$0, default: 0] } ?? 0))
     }
 }

@@ -161,7 +161,7 @@ extension LaneWorker {
 
     /// What is permitted ahead now.
     func aheadBudget() -> AheadBudget<PoolID> {
-        var budget = AheadBudget(limit: settings.aheadLimit, streams: streams)
+        var budget = AheadBudget(limit: settings.aheadLimit, streams: streams, pace: pace)
         budget.add(reservedAhead, to: nil)
         for batch in batches.values { budget.add(batch.ahead, to: batch.dispatch?.pool) }
         return budget
@@ -169,6 +169,7 @@ extension LaneWorker {
 
     /// Asks for permission to send more, the oldest batches first.
     private func widenWindows() {
+        notePace()
         let limited = batches.values.filter(\.isLimited).sorted { $0.number < $1.number }
         guard !limited.isEmpty else { return }
         var budget = aheadBudget()
@@ -178,13 +179,29 @@ extension LaneWorker {
         }
     }
 
+    /// A flush that comes soon after another one has little to tell, so that the pace falls by half at most.
+    private func notePace() {
+        var settled: [PoolID: Int] = [:]
+        for batch in batches.values {
+            guard let pool = batch.dispatch?.pool else { continue }
+            settled[pool, default: 0] += batch.results.count
+        }
+        var present: [PoolID: Int] = [:]
+        for (pool, count) in settled {
+            present[pool] = min(settings.aheadLimit, max(count * 4, pace[pool, default: 0] / 2))
+        }
+        pace = present
+    }
+
     private func flushed(_ unit: FlushPlan.Unit, startedAt: ContinuousClock.Instant) {
         guard let batch = batches[unit.number] else { return }
         batch.flushedCount = unit.done.setCount
         switch unit.fate {
         case .keep:
             batch.leaseSafeUntil = max(batch.leaseSafeUntil, startedAt + settings.lease * 3 / 4)
-            batch.permit(to: unit.sendingTo)
+            // Half of what is not on the wire: the streams are to stay filled meanwhile.
+            let waiting = aheadBudget().excess(of: batch.dispatch?.pool)
+            batch.permit(to: unit.sendingTo, step: max(12, waiting / 2))
             advance(batch)
         case .release, .finish:
             batch.lifecycle.flushed()

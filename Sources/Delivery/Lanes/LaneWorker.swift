@@ -50,6 +50,8 @@ actor LaneWorker {
     /// The streams that each pool allowed when it was last asked.
     var streams: [PoolID: Int] = [:]
     var streamsReadAt: ContinuousClock.Instant?
+    /// How far each pool may be ahead by what it settled between two flushes.
+    var pace: [PoolID: Int] = [:]
 
     // Flushing.
     var pendingPlan: FlushPlan?
