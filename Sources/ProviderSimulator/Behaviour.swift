@@ -50,6 +50,20 @@ package enum ConnectionCut: String, Sendable, Hashable {
     case close
 }
 
+/// What is wrong with the TLS handshakes of a role.
+package enum HandshakeFault: String, Sendable, Hashable, CaseIterable {
+    /// The alert `no_application_protocol`.
+    case refusedALPN = "refused-alpn"
+    /// TLS comes about without a protocol chosen, as with a server that speaks HTTP/1.1 only.
+    case noALPN = "no-alpn"
+    /// The certificate's time was over yesterday.
+    case expiredCertificate = "expired-certificate"
+    /// The certificate is for another host.
+    case otherHost = "other-host"
+    /// A client certificate is demanded: the alert comes when the client thinks that the handshake is over.
+    case clientCertificate = "client-certificate"
+}
+
 /// What a GOAWAY says and what follows it.
 package struct GoAway: Sendable, Hashable {
     /// The last stream id in the frame.

@@ -101,6 +101,10 @@ struct ControlReader {
                 for item in try array(member) { result.script.resetsNewConnections.insert(try role(item)) }
             case "ignore_new_connections":
                 for item in try array(member) { result.script.ignoresNewConnections.insert(try role(item)) }
+            case "handshake_faults":
+                for item in try object(member) {
+                    result.script.handshakeFaults[try role(.string(item.name))] = try handshakeFault(item)
+                }
             case "oauth": result.script.oauth = try oauthFault(member)
             case "actions":
                 for item in try array(member) { result.actions.append(try action(item)) }
@@ -234,6 +238,15 @@ struct ControlReader {
             }
         }
         return limit
+    }
+
+    private func handshakeFault(_ member: JSONValue.Member) throws(SimulatorError) -> HandshakeFault {
+        guard let fault = HandshakeFault(rawValue: try text(member)) else {
+            throw self.fault(
+                "a handshake fault is one of " + HandshakeFault.allCases.map(\.rawValue).joined(separator: ", ")
+            )
+        }
+        return fault
     }
 
     private func retryAfter(_ member: JSONValue.Member) throws(SimulatorError) -> RetryAfter {

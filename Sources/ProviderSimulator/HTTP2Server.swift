@@ -20,6 +20,7 @@ final class HTTP2Server {
         unsafe nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, onDataChunk)
         unsafe nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, onFrame)
         unsafe nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, onStreamClose)
+        unsafe nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks, onInvalidFrame)
         // Clients under test may cancel thousands of streams; closed streams need not be remembered for priorities.
         unsafe nghttp2_option_set_stream_reset_rate_limit(option, 1_000_000, 1_000_000)
         unsafe nghttp2_option_set_no_closed_streams(option, 1)
@@ -167,6 +168,21 @@ private func onFrame(
 ) -> Int32 {
     guard let connection = unsafe connection(user), let frame = unsafe frame else { return stop }
     return unsafe connection.received(frame.pointee.hd) ? 0 : stop
+}
+
+/// A frame broke the protocol. HEADERS do so when they open a stream too many.
+private func onInvalidFrame(
+    _: OpaquePointer?,
+    frame: UnsafePointer<nghttp2_frame>?,
+    error: Int32,
+    user: UnsafeMutableRawPointer?
+) -> Int32 {
+    guard let connection = unsafe connection(user), let frame = unsafe frame else { return stop }
+    let head = unsafe frame.pointee.hd
+    if UInt32(head.type) == NGHTTP2_HEADERS.rawValue, error == NGHTTP2_ERR_PROTO.rawValue {
+        connection.brokeRules(openingStream: head.stream_id)
+    }
+    return 0
 }
 
 /// A stream is over, whoever ended it.

@@ -154,6 +154,25 @@ package final class Ledger: Sendable {
         }
     }
 
+    /// Takes back a request that a GOAWAY excluded before it was answered: it was not processed.
+    ///
+    /// - Parameter record: the request as it was entered; its record now says `goaway` and no status.
+    func retract(_ record: RequestRecord) {
+        state.withLock { state in
+            if record.isAccepted {
+                state.totals.accepted -= 1
+                state.tokens[record.token]?.accepted -= 1
+            } else if record.status == 0 {
+                state.totals.unanswered -= 1
+            } else {
+                state.totals.rejected -= 1
+            }
+            state.totals.unanswered += 1
+            guard let index = state.records.lastIndex(where: { $0.number == record.number }) else { return }
+            state.records[index] = record.excluded
+        }
+    }
+
     /// Counts a request without looking at it: the whole cost of the ledger in quick runs.
     func enterAccepted(role: ProviderRole, payloadBytes: Int, requests: Int) {
         state.withLock { state in

@@ -33,6 +33,14 @@ package struct RequestRecord: Sendable, Hashable {
 
     /// True if the provider took the message over.
     package var isAccepted: Bool { status == 200 && reason == nil && !validateOnly }
+
+    /// The same request above a GOAWAY's last stream id.
+    var excluded: RequestRecord {
+        var copy = self
+        copy.status = 0
+        copy.reason = "goaway"
+        return copy
+    }
 }
 
 /// One connection, as far as it got.

@@ -8,14 +8,21 @@ final class Responder {
     private static let uniqueID: StaticString = "apns-unique-id"
     private static let ok: StaticString = "200"
     private static let contentType: StaticString = "content-type"
+    private static let date: StaticString = "date"
     private static let json: StaticString = "application/json; charset=UTF-8"
 
     /// The body of each accepted FCM message in quick runs.
     private let quickBody: [UInt8]
     private var random: UInt64
-    private let headers = UnsafeMutableBufferPointer<nghttp2_nv>.allocate(capacity: 6)
+    private let headers = UnsafeMutableBufferPointer<nghttp2_nv>.allocate(capacity: 7)
+    /// Nil when answers carry no `date`.
+    private let clock: SimulatorClock?
+    private var dateSecond = Int64.min
+    private var dateText: [UInt8] = []
 
-    init(projectID: String) {
+    /// - Parameter clock: gives the answers a `date`; nil gives them none.
+    init(projectID: String, clock: SimulatorClock?) {
+        self.clock = clock
         quickBody = Array("{\"name\":\(jsonQuoted("projects/\(projectID)/messages/0:1700000000000000%quick"))}".utf8)
         random = UInt64.random(in: 1 ... .max)
     }
@@ -25,29 +32,46 @@ final class Responder {
     /// 200, with nothing allocated: the answer to nearly every request.
     func accept(_ slot: StreamSlot, role: ProviderRole, on http: HTTP2Server) {
         unsafe headers[0] = unsafe field(Self.status, Self.ok)
-        guard role.isAPNs else {
+        var count = 2
+        if role.isAPNs {
+            fillID(slot)
+            unsafe headers[1] = unsafe field(Self.apnsID, slot.idText, indexed: false)
+            if role == .apnsSandbox {
+                unsafe writeUUID(into: slot.uniqueIDText, isUpper: false)
+                unsafe headers[2] = unsafe field(Self.uniqueID, slot.uniqueIDText, indexed: false)
+                count = 3
+            }
+        } else {
             slot.answerBody = quickBody
             unsafe headers[1] = unsafe field(Self.contentType, Self.json)
+        }
+        refreshDate()
+        unsafe dateText.withUnsafeMutableBufferPointer { text in
+            if !text.isEmpty {
+                // Copied by the session, since the text changes with each second; the same text is indexed.
+                unsafe headers[count] = unsafe nghttp2_nv(
+                    name: UnsafeMutablePointer(mutating: Self.date.utf8Start),
+                    value: text.baseAddress,
+                    namelen: Self.date.utf8CodeUnitCount,
+                    valuelen: text.count,
+                    flags: UInt8(NGHTTP2_NV_FLAG_NO_COPY_NAME.rawValue)
+                )
+                count += 1
+            }
             unsafe http.respond(
                 stream: slot.streamID,
-                headers: UnsafeBufferPointer(rebasing: headers[..<2]),
-                hasBody: true
+                headers: UnsafeBufferPointer(rebasing: headers[..<count]),
+                hasBody: !role.isAPNs
             )
-            return
         }
-        fillID(slot)
-        unsafe headers[1] = unsafe field(Self.apnsID, slot.idText, indexed: false)
-        var count = 2
-        if role == .apnsSandbox {
-            unsafe writeUUID(into: slot.uniqueIDText, isUpper: false)
-            unsafe headers[2] = unsafe field(Self.uniqueID, slot.uniqueIDText, indexed: false)
-            count = 3
-        }
-        unsafe http.respond(
-            stream: slot.streamID,
-            headers: UnsafeBufferPointer(rebasing: headers[..<count]),
-            hasBody: false
-        )
+    }
+
+    private func refreshDate() {
+        guard let clock else { return }
+        let now = clock.unixSeconds
+        guard now != dateSecond else { return }
+        dateSecond = now
+        dateText = Array(httpDate(now).utf8)
     }
 
     /// Any other answer: `slot.decision` with `slot.answerBody`.
@@ -59,6 +83,8 @@ final class Responder {
             pairs.append(("apns-id", unsafe String(decoding: slot.idText, as: UTF8.self)))
         }
         if let contentType = decision.contentType { pairs.append(("content-type", contentType)) }
+        refreshDate()
+        if !dateText.isEmpty { pairs.append(("date", String(decoding: dateText, as: UTF8.self))) }
         if let retryAfter = decision.retryAfter { pairs.append(("retry-after", retryAfter)) }
         let hasBody = !slot.answerBody.isEmpty || slot.resetAfterAnswer != nil
         // One buffer for all names and values, which nghttp2 copies.

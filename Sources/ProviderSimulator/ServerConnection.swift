@@ -44,6 +44,9 @@ final class ServerConnection {
     private var headerStream: Int32 = 0
     private var headerSlot: StreamSlot?
     private var newestStream: Int32 = 0
+    private var newestAnswered: Int32 = 0
+    /// Streams above it are not processed: a GOAWAY said so.
+    private var lastStream = Int32.max
     private var announcedStreams: UInt32 = 0
     private var keepsOpenAfterGoAway = false
     private var refusesNewStreams = false
@@ -258,6 +261,8 @@ final class ServerConnection {
     // MARK: Answers
 
     private func complete(_ slot: StreamSlot) {
+        // The session learns of a GOAWAY only when it is framed; requests may come before that.
+        guard slot.streamID <= lastStream else { return }
         record.requests += 1
         pingsSinceRequest = 0
         if role == .fcm { lastRequestAt = monotonicMilliseconds() }
@@ -271,7 +276,7 @@ final class ServerConnection {
         }
         let (decision, entry) = loop.judge.judge(slot, origin: &origin, override: override)
         slot.decision = decision
-        loop.enter(entry)
+        slot.entry = loop.enter(entry)
         if decision.delayMilliseconds > 0 {
             loop.answerLater(slot.streamID, of: self, milliseconds: decision.delayMilliseconds)
         } else {
@@ -313,7 +318,9 @@ final class ServerConnection {
     }
 
     private func respond(_ slot: StreamSlot) {
-        guard let http else { return }
+        guard let http, slot.streamID <= lastStream else { return }
+        slot.entry = nil
+        newestAnswered = max(newestAnswered, slot.streamID)
         if slot.decision.status == 200, slot.decision.body.isEmpty, slot.resetAfterAnswer == nil {
             return accept(slot)
         }
@@ -409,11 +416,34 @@ final class ServerConnection {
         let last: Int32 =
             switch plan.lastStream {
             case .graceful, .newest: newestStream
-            case .belowNewest(let count): max(0, newestStream - 2 * Int32(clamping: count))
+            // What was answered was processed.
+            case .belowNewest(let count): max(newestAnswered, newestStream - 2 * Int32(clamping: count))
             case .zero: 0
             }
+        exclude(above: last)
         http.goAway(lastStream: last, code: plan.errorCode, debugData: plan.debugData)
         if plan.then == .closeNow { phase = .closing }
+    }
+
+    /// Requests above a GOAWAY's last stream that have no answer yet are not processed, whatever was decided.
+    private func exclude(above last: Int32) {
+        lastStream = min(lastStream, last)
+        for case let slot? in slots where slot.streamID > last {
+            guard let entry = slot.entry else { continue }
+            slot.entry = nil
+            loop.retract(entry)
+        }
+    }
+
+    /// The client opened a stream that it must not open. The session's own GOAWAY follows this one.
+    func brokeRules(openingStream stream: Int32) {
+        let isKnown = stream <= newestStream || stream.isMultiple(of: 2)
+        guard isKnown || openStreams >= Int(announcedStreams) else { return }
+        http?.goAway(
+            lastStream: newestStream,
+            code: NGHTTP2_PROTOCOL_ERROR.rawValue,
+            debugData: isKnown ? "invalid_new_stream_id" : "exceeded_max_concurrent_streams"
+        )
     }
 
     /// Something from `SimulatorControl.perform`; `flush` follows.

@@ -30,6 +30,7 @@ final class ServerLoop {
     private let seed: Seed
     private let epoll: Int32
     private let tls: ServerTLS
+    private let faultyTLS: [HandshakeFault: ServerTLS]
     private var connections: [Int: ServerConnection] = [:]
     private var timers = TimerHeap()
     private var pool: [StreamSlot] = []
@@ -60,8 +61,16 @@ final class ServerLoop {
             store: seed.store,
             tokenURI: seed.tokenURI
         )
-        responder = Responder(projectID: seed.options.fcm.projectID)
+        responder = Responder(
+            projectID: seed.options.fcm.projectID,
+            clock: seed.options.sendsDate ? seed.options.clock : nil
+        )
         tls = try ServerTLS(certificate: seed.certificate)
+        var faulty: [HandshakeFault: ServerTLS] = [:]
+        for fault in HandshakeFault.allCases {
+            faulty[fault] = try ServerTLS(certificate: seed.certificate, fault: fault)
+        }
+        faultyTLS = faulty
         epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
         guard epoll >= 0 else { throw .system(.socket, "making an epoll descriptor") }
         guard watch(seed.wakeup.descriptor, event: 0) else { throw .system(.socket, "watching the wake-up") }
@@ -177,7 +186,7 @@ final class ServerLoop {
             }
             var one: Int32 = 1
             unsafe setsockopt(socket, Int32(IPPROTO_TCP), TCP_NODELAY, &one, socklen_t(MemoryLayout<Int32>.size))
-            guard let stream = tls.makeStream(socket: socket) else {
+            guard let stream = makeStream(socket, role: listener.role) else {
                 Glibc.close(socket)
                 continue
             }
@@ -200,6 +209,11 @@ final class ServerLoop {
                 continue
             }
         }
+    }
+
+    private func makeStream(_ socket: Int32, role: ProviderRole) -> TLSServerStream? {
+        guard let fault = judge.script.handshakeFaults[role] else { return tls.makeStream(socket: socket) }
+        return faultyTLS[fault]?.makeStream(socket: socket)
     }
 
     private func act(_ fate: ServerConnection.Fate, on connection: ServerConnection) {
@@ -277,8 +291,8 @@ final class ServerLoop {
         timers.add(due: due, .goAway(connection: connection.number, second))
     }
 
-    /// Enters a request in the ledger, the file and the listener.
-    func enter(_ record: RequestRecord) {
+    /// Enters a request in the ledger, the file and the listener; returns it with its number.
+    func enter(_ record: RequestRecord) -> RequestRecord {
         var numbered = record
         numbered.number = nextRequest
         nextRequest += 1
@@ -286,6 +300,14 @@ final class ServerLoop {
         ledger.enter(numbered)
         seed.ledgerFile?.append(numbered)
         seed.options.listener?(numbered)
+        return numbered
+    }
+
+    /// A GOAWAY excluded a request that is in the ledger: the file gets a second line with its number.
+    func retract(_ record: RequestRecord) {
+        ledgerChanged = true
+        ledger.retract(record)
+        seed.ledgerFile?.append(record.excluded)
     }
 
     func countQuick(role: ProviderRole, requests: Int, payloadBytes: Int) {

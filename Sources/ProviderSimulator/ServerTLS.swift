@@ -6,13 +6,14 @@ import CShims
 final class ServerTLS {
     private let context: OpaquePointer
 
-    init(certificate: TestCertificate) throws(SimulatorError) {
+    /// - Parameter fault: what is wrong with each handshake; nil for nothing.
+    init(certificate: TestCertificate, fault: HandshakeFault? = nil) throws(SimulatorError) {
         guard let context = unsafe SSL_CTX_new(TLS_server_method()) else {
             throw cryptoError(.certificate, "making a TLS context")
         }
         unsafe self.context = context
         let key = try CryptoKey(pem: certificate.serverKeyPEM, name: "the server key")
-        var text = Array(certificate.serverPEM.utf8)
+        var text = Array(certificate.serverPEM(fault).utf8)
         let loaded = unsafe text.withUnsafeMutableBytes { bytes -> Bool in
             guard let bio = unsafe BIO_new_mem_buf(bytes.baseAddress, Int32(bytes.count)) else { return false }
             defer { unsafe BIO_free(bio) }
@@ -28,7 +29,14 @@ final class ServerTLS {
         unsafe SSL_CTX_ctrl(context, SSL_CTRL_MODE, mode, nil)
         unsafe SSL_CTX_ctrl(context, SSL_CTRL_SET_READ_AHEAD, 1, nil)
         unsafe SSL_CTX_set_default_read_buffer_len(context, 65_536)
-        unsafe SSL_CTX_set_alpn_select_cb(context, selectHTTP2, nil)
+        switch fault {
+        case .noALPN: break
+        case .refusedALPN: unsafe SSL_CTX_set_alpn_select_cb(context, refuseProtocol, nil)
+        case .clientCertificate:
+            unsafe SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nil)
+            fallthrough
+        case .expiredCertificate, .otherHost, nil: unsafe SSL_CTX_set_alpn_select_cb(context, selectHTTP2, nil)
+        }
     }
 
     deinit { unsafe SSL_CTX_free(context) }
@@ -43,6 +51,18 @@ final class ServerTLS {
         unsafe SSL_set_accept_state(pointer)
         return unsafe TLSServerStream(pointer)
     }
+}
+
+/// Refuses every protocol: the alert is `no_application_protocol`.
+private func refuseProtocol(
+    _: OpaquePointer?,
+    out _: UnsafeMutablePointer<UnsafePointer<UInt8>?>?,
+    outLength _: UnsafeMutablePointer<UInt8>?,
+    offered _: UnsafePointer<UInt8>?,
+    offeredLength _: UInt32,
+    _: UnsafeMutableRawPointer?
+) -> Int32 {
+    SSL_TLSEXT_ERR_ALERT_FATAL
 }
 
 /// Takes `h2` if the client offers it and refuses the handshake otherwise.

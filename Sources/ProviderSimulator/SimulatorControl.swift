@@ -13,6 +13,8 @@ package final class SimulatorControl: Sendable {
         package var resetsNewConnections: Set<ProviderRole> = []
         /// Roles whose listener accepts a connection and never says anything.
         package var ignoresNewConnections: Set<ProviderRole> = []
+        /// What is wrong with new TLS handshakes of a role.
+        package var handshakeFaults: [ProviderRole: HandshakeFault] = [:]
         /// What the token endpoint answers instead of a token.
         package var oauth: OAuthFault?
 

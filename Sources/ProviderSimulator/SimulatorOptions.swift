@@ -42,6 +42,8 @@ package struct SimulatorOptions: Sendable {
     /// Each answer waits that long.
     package var latencyMilliseconds = 0
     package var clock = SimulatorClock()
+    /// Answers carry a `date` by `clock`, from which a client can see that its own clock is wrong.
+    package var sendsDate = true
     package var apns = APNsOptions()
     package var fcm = FCMOptions()
     package var oauth = OAuthOptions()

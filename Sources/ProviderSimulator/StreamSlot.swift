@@ -56,6 +56,8 @@ final class StreamSlot {
     /// The request is complete; what comes later on the stream is not looked at.
     var isComplete = false
     var decision = Decision.accept
+    /// What the ledger holds of the request as long as a GOAWAY may still exclude it; nil once it is answered.
+    var entry: RequestRecord?
     /// The answer's body and how much of it went out.
     var answerBody: [UInt8] = []
     var answerSent = 0
@@ -86,6 +88,7 @@ final class StreamSlot {
         hasDuplicates = false
         isComplete = false
         decision = .accept
+        entry = nil
         answerBody = []
         answerSent = 0
         resetAfterAnswer = nil

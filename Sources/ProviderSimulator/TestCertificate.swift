@@ -6,8 +6,12 @@ struct TestCertificate: Sendable {
     let authorityPEM: String
     let serverPEM: String
     let serverKeyPEM: String
+    /// The same, but its time was over yesterday.
+    private let expiredPEM: String
+    /// The same, but for another host.
+    private let otherHostPEM: String
 
-    /// Makes both. The server certificate is for `localhost`, 127.0.0.1 and ::1, valid for ten years.
+    /// Makes all. The server certificate is for `localhost`, 127.0.0.1 and ::1, valid for ten years.
     init() throws(SimulatorError) {
         let authorityKey = try CryptoKey.makeP256()
         let authority = try Certificate(subject: "peal simulator authority", key: authorityKey, serial: 1)
@@ -17,17 +21,35 @@ struct TestCertificate: Sendable {
         try authority.sign(by: authority, with: authorityKey)
 
         let serverKey = try CryptoKey.makeP256()
-        let server = try Certificate(subject: "localhost", key: serverKey, serial: 2)
-        try server.extend(NID_basic_constraints, "critical,CA:FALSE", issuer: authority)
-        try server.extend(NID_key_usage, "critical,digitalSignature", issuer: authority)
-        try server.extend(NID_ext_key_usage, "serverAuth", issuer: authority)
-        try server.extend(NID_subject_alt_name, "DNS:localhost,IP:127.0.0.1,IP:::1", issuer: authority)
-        try server.extend(NID_authority_key_identifier, "keyid", issuer: authority)
-        try server.sign(by: authority, with: authorityKey)
-
+        func serverPEM(
+            _ names: String,
+            serial: Int,
+            until lastDay: Int = 3650
+        ) throws(SimulatorError) -> String {
+            let server = try Certificate(subject: "localhost", key: serverKey, serial: serial, until: lastDay)
+            try server.extend(NID_basic_constraints, "critical,CA:FALSE", issuer: authority)
+            try server.extend(NID_key_usage, "critical,digitalSignature", issuer: authority)
+            try server.extend(NID_ext_key_usage, "serverAuth", issuer: authority)
+            try server.extend(NID_subject_alt_name, names, issuer: authority)
+            try server.extend(NID_authority_key_identifier, "keyid", issuer: authority)
+            try server.sign(by: authority, with: authorityKey)
+            return try server.pem()
+        }
+        let ourNames = "DNS:localhost,IP:127.0.0.1,IP:::1"
         authorityPEM = try authority.pem()
-        serverPEM = try server.pem()
+        self.serverPEM = try serverPEM(ourNames, serial: 2)
+        expiredPEM = try serverPEM(ourNames, serial: 3, until: -1)
+        otherHostPEM = try serverPEM("DNS:elsewhere.example", serial: 4)
         serverKeyPEM = try serverKey.privatePEM()
+    }
+
+    /// The certificate that a server with this fault shows.
+    func serverPEM(_ fault: HandshakeFault?) -> String {
+        switch fault {
+        case .expiredCertificate: expiredPEM
+        case .otherHost: otherHostPEM
+        case .refusedALPN, .noALPN, .clientCertificate, nil: serverPEM
+        }
     }
 }
 
@@ -36,15 +58,15 @@ struct TestCertificate: Sendable {
 private final class Certificate {
     private let pointer: OpaquePointer
 
-    init(subject: String, key: CryptoKey, serial: Int) throws(SimulatorError) {
+    init(subject: String, key: CryptoKey, serial: Int, until lastDay: Int = 3650) throws(SimulatorError) {
         guard let pointer = unsafe X509_new() else { throw cryptoError(.certificate, "making a certificate") }
         unsafe self.pointer = pointer
         let name = unsafe X509_get_subject_name(pointer)
-        // Version 3 is written as 2. The start lies a day back, for clients whose clock is slow.
+        // Version 3 is written as 2. The start lies days back, for clients whose clock is slow.
         guard unsafe X509_set_version(pointer, 2) == 1,
             unsafe ASN1_INTEGER_set(X509_get_serialNumber(pointer), serial) == 1,
-            unsafe X509_gmtime_adj(X509_getm_notBefore(pointer), -86_400) != nil,
-            unsafe X509_gmtime_adj(X509_getm_notAfter(pointer), 3650 * 86_400) != nil,
+            unsafe X509_gmtime_adj(X509_getm_notBefore(pointer), -10 * 86_400) != nil,
+            unsafe X509_gmtime_adj(X509_getm_notAfter(pointer), lastDay * 86_400) != nil,
             unsafe X509_set_pubkey(pointer, key.pointer) == 1,
             unsafe X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_UTF8, subject, -1, -1, 0) == 1
         else { throw cryptoError(.certificate, "filling in a certificate for \(subject)") }

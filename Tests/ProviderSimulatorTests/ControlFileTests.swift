@@ -56,6 +56,7 @@ import Testing
         try TemporaryFile.write(
             """
             {"latency_ms": 20, "reset_new_connections": ["fcm"], "ignore_new_connections": ["oauth"],
+             "handshake_faults": {"fcm": "expired-certificate"},
              "oauth": {"error": "invalid_grant", "description": "no"},
              "rate_limits": {"fcm": {"requests": 60, "window_ms": 5000, "retry_after": 3, "drop_after": 300}},
              "actions": [{"role": "fcm", "do": {"settings": 5}}],
@@ -73,6 +74,7 @@ import Testing
         #expect(script.latencyMilliseconds == 20)
         #expect(script.resetsNewConnections == [.fcm])
         #expect(script.ignoresNewConnections == [.oauth])
+        #expect(script.handshakeFaults == [.fcm: .expiredCertificate])
         #expect(script.oauth == .error("invalid_grant", description: "no"))
         let limit = RateLimit(requests: 60, windowMilliseconds: 5000, retryAfter: .seconds(3), dropConnectionAfter: 300)
         #expect(script.rateLimits == [.fcm: limit])

@@ -44,13 +44,17 @@ final class RawClient {
     fileprivate var bodies: [Int32: ArraySlice<UInt8>] = [:]
     fileprivate var nextBody: ArraySlice<UInt8> = []
 
-    init(port: Int, caFile: String, host: String = "localhost") throws {
+    init(port: Int, caFile: String, host: String = "localhost", handshakeMilliseconds: Int = 5000) throws {
+        _ = unsafe Self.ignoresBrokenPipes
         socket = try Self.connect(port: port)
         tls = try TLSStream(context: try TLSContext(trustingAlso: caFile), socket: socket, host: host)
-        try handshake()
+        try handshake(upTo: handshakeMilliseconds)
         try startSession()
         try pump { !self.announcedStreams.isEmpty }
     }
+
+    /// A write to a closed socket is something to see, not a signal that kills the tests.
+    private static let ignoresBrokenPipes = unsafe signal(SIGPIPE, SIG_IGN)
 
     deinit {
         unsafe nghttp2_session_del(session)
@@ -123,6 +127,14 @@ final class RawClient {
         try flush()
     }
 
+    /// Sends a request without asking the session whether it may: HEADERS alone, from the static table.
+    func sendAgainstTheRules(stream: UInt32) throws {
+        try flush()
+        let fields: [UInt8] = [0x83, 0x87, 0x84, 0x01, 9] + Array("localhost".utf8)
+        let identifier = (0..<4).reversed().map { UInt8(truncatingIfNeeded: stream >> (8 * UInt32($0))) }
+        try write([0, 0, UInt8(fields.count), 1, 0x05] + identifier + fields)
+    }
+
     func ping() throws {
         unsafe nghttp2_submit_ping(session, 0, nil)
         try flush()
@@ -174,17 +186,21 @@ final class RawClient {
         while !isClosed {
             let count = unsafe nghttp2_session_mem_send(session, &data)
             guard count > 0 else { return }
-            var rest = unsafe Array(UnsafeBufferPointer(start: data, count: count))[...]
-            while !rest.isEmpty {
-                switch tls.write(Array(rest).span) {
-                case .done(let written): rest = rest.dropFirst(written)
-                case .wantRead: waitForSocket(POLLIN, milliseconds: 1000)
-                case .wantWrite: waitForSocket(POLLOUT, milliseconds: 1000)
-                case .closed, .failed:
-                    wasReset = socketWasReset()
-                    isClosed = true
-                    return
-                }
+            try unsafe write(Array(UnsafeBufferPointer(start: data, count: count)))
+        }
+    }
+
+    private func write(_ bytes: [UInt8]) throws {
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            switch tls.write(Array(rest).span) {
+            case .done(let written): rest = rest.dropFirst(written)
+            case .wantRead: waitForSocket(POLLIN, milliseconds: 1000)
+            case .wantWrite: waitForSocket(POLLOUT, milliseconds: 1000)
+            case .closed, .failed:
+                wasReset = socketWasReset()
+                isClosed = true
+                return
             }
         }
     }
@@ -232,8 +248,8 @@ final class RawClient {
         return socket
     }
 
-    private func handshake() throws {
-        let deadline = Self.now() + 5000
+    private func handshake(upTo milliseconds: Int) throws {
+        let deadline = Self.now() + milliseconds
         while Self.now() < deadline {
             switch tls.handshake() {
             case .done: return
