@@ -23,6 +23,8 @@ package final class ProviderSimulator: Sendable {
     private let listeners: [Listener]
     private let ownDirectory: String?
     private let thread = Mutex<pthread_t?>(nil)
+    private let meter = CPUMeter()
+    private let options: SimulatorOptions
 
     /// Binds the ports, makes certificates and keys, and starts the thread. Returns when clients may connect.
     ///
@@ -35,6 +37,7 @@ package final class ProviderSimulator: Sendable {
     }
 
     private init(_ options: SimulatorOptions) throws(SimulatorError) {
+        self.options = options
         let identity = try TestIdentity.shared()
         let wakeup = try Wakeup()
         self.wakeup = wakeup
@@ -70,6 +73,7 @@ package final class ProviderSimulator: Sendable {
             listeners: listeners,
             wakeup: wakeup,
             certificate: identity.certificate,
+            meter: meter,
             ledger: ledger,
             ledgerFile: ledgerFile,
             control: control,
@@ -96,6 +100,17 @@ package final class ProviderSimulator: Sendable {
             }
         }
         return bound
+    }
+
+    /// What the run came to so far; after `stop` it changes no more.
+    package var summary: SimulatorSummary {
+        SimulatorSummary(
+            mode: options.mode,
+            notChecked: options.notChecked,
+            totals: ledger.totals,
+            cpuSeconds: meter.seconds,
+            roundTripMilliseconds: options.roundTripMilliseconds
+        )
     }
 
     /// Closes everything and waits for the thread. Doing it twice is harmless.

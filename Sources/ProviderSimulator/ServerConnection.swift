@@ -54,6 +54,9 @@ final class ServerConnection {
     private var pingsSinceRequest = 0
     private var badTokens = 0
     private var lastRequestAt = monotonicMilliseconds()
+    /// Requests whose round trip is not over.
+    private var waiting = StreamQueue()
+    private var hasWaitingTimer = false
     private var output: [UInt8] = []
     private var outputSent = 0
     private var interest: UInt32
@@ -100,8 +103,8 @@ final class ServerConnection {
         phase = .open
         let streams = loop.streamsAtStart(role)
         announcedStreams = streams
-        if role.isAPNs, loop.judge.acceptsEverything {
-            quick = QuickSession()
+        if role != .oauth, loop.judge.acceptsEverything {
+            quick = QuickSession(loop.quickAnswer(role), isDelayed: loop.roundTripMilliseconds > 0)
             output += QuickSession.greeting(maxConcurrentStreams: streams)
             return
         }
@@ -134,6 +137,11 @@ final class ServerConnection {
     private func receive(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard quick != nil else { return unsafe http?.receive(bytes) ?? false }
         let isInStep = unsafe quick?.receive(bytes, output: &output) ?? false
+        if loop.roundTripMilliseconds > 0 {
+            let due = monotonicMilliseconds() + loop.roundTripMilliseconds
+            quick?.takeEnded { waiting.add($0, due: due) }
+            wakeForWaiting()
+        }
         if let counts = quick?.takeCounts(), counts.requests + counts.bodyBytes > 0 {
             record.requests += counts.requests
             loop.countQuick(role: role, requests: counts.requests, payloadBytes: counts.bodyBytes)
@@ -269,19 +277,47 @@ final class ServerConnection {
         var override: Decision?
         if refusesNewStreams { override = .unanswered(.refuseStream, reason: "refused") }
         if isMute { override = .unanswered(.silence, reason: "muted") }
-        if override == nil, loop.judge.acceptsEverything {
+        if override == nil, role != .oauth, loop.judge.acceptsEverything {
             loop.countQuick(role: role, requests: 1, payloadBytes: slot.payloadBytes)
-            accept(slot)
-            return
+            return answerAfterRoundTrip(slot)
         }
         let (decision, entry) = loop.judge.judge(slot, origin: &origin, override: override)
         slot.decision = decision
         slot.entry = loop.enter(entry)
         if decision.delayMilliseconds > 0 {
-            loop.answerLater(slot.streamID, of: self, milliseconds: decision.delayMilliseconds)
+            let delay = decision.delayMilliseconds + Int(loop.roundTripMilliseconds)
+            loop.answerLater(slot.streamID, of: self, milliseconds: delay)
         } else {
-            carryOut(slot)
+            answerAfterRoundTrip(slot)
         }
+    }
+
+    private func answerAfterRoundTrip(_ slot: StreamSlot) {
+        guard loop.roundTripMilliseconds > 0 else { return carryOut(slot) }
+        let due = monotonicMilliseconds() + loop.roundTripMilliseconds
+        waiting.add(UInt32(bitPattern: slot.streamID), due: due)
+        wakeForWaiting()
+    }
+
+    /// One timer for all that wait on this connection.
+    private func wakeForWaiting() {
+        guard !hasWaitingTimer, let due = waiting.nextDue else { return }
+        hasWaitingTimer = true
+        loop.wake(self, at: due)
+    }
+
+    /// Round trips are over: their answers go out; `flush` follows.
+    func answerWaiting(now: Int64) {
+        hasWaitingTimer = false
+        guard !isFrozen else { return }
+        while let stream = waiting.takeFirst(dueBy: now) {
+            if quick == nil {
+                answer(stream: Int32(bitPattern: stream))
+            } else {
+                quick?.answer(stream: stream, output: &output)
+            }
+        }
+        wakeForWaiting()
     }
 
     /// A delayed answer is due.

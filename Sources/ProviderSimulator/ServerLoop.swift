@@ -10,6 +10,7 @@ final class ServerLoop {
         let listeners: [Listener]
         let wakeup: Wakeup
         let certificate: TestCertificate
+        let meter: CPUMeter
         let ledger: Ledger
         let ledgerFile: LedgerFile?
         let control: SimulatorControl
@@ -25,6 +26,8 @@ final class ServerLoop {
     let fcm: FCMOptions
     /// Window of the whole connection for what clients send; the protocol's default unless the run is quick.
     let connectionWindow: Int32
+    /// How long each answer waits, whatever it is.
+    let roundTripMilliseconds: Int64
     let readBuffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 65_536, alignment: 16)
 
     private let seed: Seed
@@ -55,6 +58,7 @@ final class ServerLoop {
         apns = seed.options.apns
         fcm = seed.options.fcm
         connectionWindow = seed.options.depth == .quick ? 16_777_216 : 65_535
+        roundTripMilliseconds = Int64(max(0, seed.options.roundTripMilliseconds))
         judge = RequestJudge(
             options: seed.options,
             control: seed.control,
@@ -100,6 +104,7 @@ final class ServerLoop {
         for connection in Array(connections.values) { close(connection, .close) }
         finishRound()
         seed.ledgerFile?.flush()
+        seed.meter.update()
         ledger.stop()
     }
 
@@ -139,6 +144,7 @@ final class ServerLoop {
 
     private func tick(_ now: Int64) {
         nextTick = now + Self.tickMilliseconds
+        seed.meter.update()
         seed.ledgerFile?.flushIfOlderThanASecond(now: now)
         seed.controlFile?.readAgainIfChanged(now: now, into: seed.control)
         for connection in connections.values {
@@ -152,6 +158,10 @@ final class ServerLoop {
         case .answer(let number, let stream):
             guard let connection = connections[number] else { return }
             connection.answer(stream: stream)
+            markDirty(connection)
+        case .roundTrip(let number):
+            guard let connection = connections[number] else { return }
+            connection.answerWaiting(now: monotonicMilliseconds())
             markDirty(connection)
         case .goAway(let number, let plan):
             guard let connection = connections[number] else { return }
@@ -282,6 +292,14 @@ final class ServerLoop {
             due: monotonicMilliseconds() + Int64(milliseconds),
             .answer(connection: connection.number, stream: stream)
         )
+    }
+
+    func wake(_ connection: ServerConnection, at due: Int64) {
+        timers.add(due: due, .roundTrip(connection: connection.number))
+    }
+
+    func quickAnswer(_ role: ProviderRole) -> QuickAnswer {
+        role.isAPNs ? .apns : .fcm(projectID: fcm.projectID)
     }
 
     func goAwayLater(_ plan: GoAway, on connection: ServerConnection) {

@@ -41,6 +41,8 @@ package struct SimulatorOptions: Sendable {
     package var listener: (@Sendable (RequestRecord) -> Void)?
     /// Each answer waits that long.
     package var latencyMilliseconds = 0
+    /// As `latencyMilliseconds`, but for the whole run and at no cost per answer worth naming, in quick runs too.
+    package var roundTripMilliseconds = 0
     package var clock = SimulatorClock()
     /// Answers carry a `date` by `clock`, from which a client can see that its own clock is wrong.
     package var sendsDate = true

@@ -3,6 +3,8 @@ struct TimerHeap {
     enum Work {
         /// The answer that was decided for a stream.
         case answer(connection: Int, stream: Int32)
+        /// The first of the answers that wait for the round trip on a connection.
+        case roundTrip(connection: Int)
         /// The second step of a graceful GOAWAY.
         case goAway(connection: Int, GoAway)
         /// The handshake must be over by now.

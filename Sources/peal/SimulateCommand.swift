@@ -30,14 +30,17 @@ enum SimulateCommand {
             Option("service-account", "FILE", "accept this service account instead of a new one"),
             Option("project", "ID", "FCM project of the new service account"),
             Option("control", "FILE", "script the answers by this JSON file, read again when it changes"),
-            Option("latency-ms", "N", "delay each answer"),
+            Option("latency-ms", "N", "delay each answer, as a control file does"),
+            Option("round-trip-ms", "N", "delay each answer cheaply, for load runs; --quick stays hand-framed"),
             Option("streams", "N", "streams that APNs allows after the first accepted request; default 1000"),
+            Option("fcm-streams", "N", "streams that FCM allows; default 100"),
             Option("ledger", "FILE", "append one JSON line per request"),
             Option(flag: "ledger-tokens-only", "remember counts per token instead of requests, for long runs"),
             Option(
                 flag: "quick",
                 "check nothing and answer at once, for load runs; totals only unless a ledger is asked for"
             ),
+            Option("format", "FORMAT", "how start and end are printed", choices: ["text", "json"]),
             Option(flag: "token-words", "honour the words in tokens in --quick too"),
             Option(flag: "list-words", "print the table of token words and end"),
         ],
@@ -67,7 +70,12 @@ enum SimulateCommand {
         } catch let error as SimulatorError {
             throw CommandError(.failure, error.description)
         }
-        try printEndpoints(simulator, credentials: arguments.text("write-credentials"))
+        let isJSON = arguments.text("format") == "json"
+        if isJSON {
+            try StandardOutput.line(simulator.endpointsJSON)
+        } else {
+            try printEndpoints(simulator, credentials: arguments.text("write-credentials"))
+        }
         StopSignal.install()
         var progress = Progress()
         while !StopSignal.hasCome {
@@ -75,7 +83,11 @@ enum SimulateCommand {
             if StandardOutput.errorIsTerminal { progress.show(simulator.ledger.totals) }
         }
         simulator.stop()
-        try printSummary(simulator.ledger)
+        if isJSON {
+            try StandardOutput.line(simulator.summary.json)
+        } else {
+            try printSummary(simulator)
+        }
         return .success
     }
 
@@ -92,8 +104,12 @@ enum SimulateCommand {
         if arguments.flag("ledger-tokens-only") { options.ledger = .tokens }
         if arguments.flag("token-words") { options.honoursTokenWords = true }
         options.latencyMilliseconds = try arguments.integer("latency-ms", in: 0...3_600_000) ?? 0
+        options.roundTripMilliseconds = try arguments.integer("round-trip-ms", in: 0...3_600_000) ?? 0
         if let streams = try arguments.integer("streams", in: 1...100_000) {
             options.apns.streamsAfterAcceptance = UInt32(streams)
+        }
+        if let streams = try arguments.integer("fcm-streams", in: 1...100_000) {
+            options.fcm.maximumConcurrentStreams = UInt32(streams)
         }
         if let project = arguments.text("project") { options.fcm.projectID = project }
         if let file = arguments.text("apns-key") {
@@ -120,6 +136,7 @@ enum SimulateCommand {
         rows.append(["apns team id", .text(simulator.teamID)])
         rows.append(["fcm project", .text(simulator.projectID)])
         if let credentials { rows.append(["credentials", .text(credentials)]) }
+        for phrase in simulator.summary.notChecked { rows.append(["not checked", .text(phrase)]) }
         try table.print(rows)
     }
 
@@ -133,7 +150,8 @@ enum SimulateCommand {
         )
     }
 
-    private static func printSummary(_ ledger: Ledger) throws {
+    private static func printSummary(_ simulator: ProviderSimulator) throws {
+        let ledger = simulator.ledger
         let totals = ledger.totals
         var table = RowPrinter(columns: ["what", "count"], format: .table)
         var rows: [[Cell]] = [
@@ -142,6 +160,7 @@ enum SimulateCommand {
             ["rejected", .number(totals.rejected)],
             ["unanswered", .number(totals.unanswered)],
             ["connections", .number(totals.connectionsOpened)],
+            ["cpu seconds", .text("\(simulator.summary.cpuSeconds)")],
         ]
         let histogram = ledger.acceptedHistogram()
         if !histogram.isEmpty {

@@ -134,23 +134,6 @@ import Testing
         #expect(lines[0].hasSuffix("\"bytes\":\(Fixture.alert.utf8.count),\"status\":200}"))
         #expect(lines[1].contains("\"reason\":\"Unregistered\""))
     }
-
-    @Test func `a quick run counts and answers without looking`() throws {
-        var options = SimulatorOptions.quick()
-        options.roles = [.apnsProduction, .fcm]
-        let simulator = try ProviderSimulator.start(options)
-        let apns = try RawClient(port: simulator.endpoint(.apnsProduction).port, caFile: simulator.caFile)
-        #expect(apns.announcedStreams == [1000])
-        let answer = try apns.answer("POST", "/3/device/deadbeef", body: "x")
-        #expect(answer.status == 200)
-        #expect(answer.headers["apns-id"]?.utf8.count == 36)
-        let fcm = try RawClient(port: simulator.endpoint(.fcm).port, caFile: simulator.caFile)
-        let named = try fcm.answer("POST", "/v1/projects/p/messages:send", body: "x")
-        #expect(named.text.contains("\"name\":\"projects/peal-simulated/messages/"))
-        simulator.stop()
-        #expect(simulator.ledger.totals.accepted == 2)
-        #expect(simulator.ledger.totals.payloadBytes == 2)
-    }
 }
 
 /// Files of the tests, each in a directory of its own.

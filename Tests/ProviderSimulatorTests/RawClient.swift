@@ -45,7 +45,7 @@ final class RawClient {
     fileprivate var nextBody: ArraySlice<UInt8> = []
 
     init(port: Int, caFile: String, host: String = "localhost", handshakeMilliseconds: Int = 5000) throws {
-        _ = unsafe Self.ignoresBrokenPipes
+        _ = Self.ignoresBrokenPipes
         socket = try Self.connect(port: port)
         tls = try TLSStream(context: try TLSContext(trustingAlso: caFile), socket: socket, host: host)
         try handshake(upTo: handshakeMilliseconds)
@@ -54,7 +54,7 @@ final class RawClient {
     }
 
     /// A write to a closed socket is something to see, not a signal that kills the tests.
-    private static let ignoresBrokenPipes = unsafe signal(SIGPIPE, SIG_IGN)
+    private static let ignoresBrokenPipes = signal(SIGPIPE, SIG_IGN)
 
     deinit {
         unsafe nghttp2_session_del(session)
