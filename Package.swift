@@ -52,9 +52,10 @@ let package = Package(
         ),
         .plugin(name: "EmbedSQL", capability: .buildTool(), dependencies: ["SQLEmbedder"]),
         .executableTarget(name: "SQLEmbedder", swiftSettings: strict),
-        target("Postgres", ["PushCore", "Telemetry", "CPostgres"]),
+        target("Threads", ["CLinux"]),
+        target("Postgres", ["PushCore", "Telemetry", "Threads", "CPostgres"]),
         target("OpenSSL", ["PushCore", "COpenSSL", "CShims"]),
-        target("HTTP2", ["PushCore", "Telemetry", "OpenSSL", "CLinux", "CNghttp2"]),
+        target("HTTP2", ["PushCore", "Telemetry", "Threads", "OpenSSL", "CLinux", "CNghttp2"]),
 
         // The three stages. They never import each other: PealRuntime joins them.
         target("Scheduler", ["PushCore", "Telemetry", "Postgres", "SQLText"]),
@@ -96,7 +97,7 @@ let package = Package(
         tests("PostgresTests", ["PushCore", "Telemetry", "Postgres", "SQLText"]),
         tests("SQLTests", ["PushCore", "Postgres", "SQLText", "Delivery"]),
         tests("OpenSSLTests", ["PushCore", "OpenSSL"]),
-        tests("HTTP2Tests", ["PushCore", "HTTP2", "OpenSSL", "ProviderSimulator"]),
+        tests("HTTP2Tests", ["PushCore", "Threads", "HTTP2", "OpenSSL", "ProviderSimulator"]),
         tests("SchedulerTests", ["PushCore", "Postgres", "Scheduler"]),
         tests("FanoutTests", ["PushCore", "Postgres", "Fanout"]),
         tests(

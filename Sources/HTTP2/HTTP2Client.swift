@@ -1,6 +1,7 @@
 internal import CLinux
 internal import Glibc
 internal import Synchronization
+internal import Threads
 
 /// A fast HTTP/2 client: one thread with one event loop, and pools of TLS connections on it.
 ///

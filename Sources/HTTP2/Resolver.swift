@@ -1,5 +1,6 @@
 internal import Glibc
 internal import Synchronization
+internal import Threads
 
 // An address as the kernel takes it.
 struct SocketAddress: Sendable, Equatable {
@@ -46,9 +47,9 @@ final class Resolver: Sendable {
     // What the threads share. Apart from the resolver itself, so that a thread in a look-up does not keep that alive.
     private final class Desk: Sendable {
         let state = Mutex(State())
-        let wake: Semaphore
+        let wake: CountingSemaphore
 
-        init() { wake = Semaphore() }
+        init() { wake = CountingSemaphore() }
     }
 
     private struct State {

@@ -1,5 +1,6 @@
 import CPostgres
 import Synchronization
+import Threads
 
 /// Asks the server to cancel what a connection runs, on a thread of its own: libpq's call blocks and has no time limit.
 final class CancelRequest: Sendable {
@@ -8,15 +9,16 @@ final class CancelRequest: Sendable {
     /// Becomes readable when the server has taken the request, or it failed.
     var fileDescriptor: Int32 { finished.readEnd }
 
-    /// Sends the request. Nil when the connection is too broken to make one.
+    /// Sends the request. Nil when the connection is too broken to make one, or there is no thread.
     init?(for connection: OpaquePointer) {
         guard let pipe = try? WakePipe(), let cancel = unsafe PQgetCancel(connection) else { return nil }
         finished = pipe
         let handle = unsafe CancelHandle(cancel)
-        Thread.start(name: "peal-pg-cancel") {
+        let code = Thread.start(name: "peal-pg-cancel") {
             handle.send()
             pipe.signal()
         }
+        guard code == 0 else { return nil }
     }
 }
 

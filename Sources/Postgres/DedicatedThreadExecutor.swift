@@ -1,5 +1,6 @@
 import Glibc
 import Synchronization
+import Threads
 
 /// Runs the jobs of one actor on a thread of its own, so that blocking calls never sit on the cooperative pool.
 ///
@@ -11,11 +12,12 @@ package final class DedicatedThreadExecutor: SerialExecutor {
     }
 
     private let state = Mutex(State())
-    private let wakeUp = Semaphore()
+    private let wakeUp = CountingSemaphore()
 
-    /// Starts the thread. Its name, cut to 15 bytes, shows in `top -H`.
+    /// Starts the thread; ends the process when it has no room for another. The name, cut to 15 bytes, shows in `top -H`.
     package init(name: String) {
-        Thread.start(name: name) { self.run() }
+        let code = Thread.start(name: name) { self.run() }
+        precondition(code == 0, "no thread could be started (error \(code)): raise the limit of threads")
     }
 
     /// Ends the thread once the jobs it has are done.
