@@ -125,6 +125,7 @@ struct ControlReader {
             case "role": rule.role = try role(member.value)
             case "token": rule.tokenPrefix = try text(member)
             case "topic": rule.topic = try text(member)
+            case "connection": rule.connection = try number(member)
             case "do":
                 rule.behaviour = try behaviour(member.value)
                 hasBehaviour = true

@@ -7,6 +7,7 @@ struct FCMService {
         var expiration: String?
         var collapseID: String?
         var isValidateOnly = false
+        var isNotification = false
         var projectID = ""
     }
 
@@ -101,6 +102,7 @@ struct FCMService {
             findings.token = condition
         }
         let android = message["android"]
+        findings.isNotification = (message["notification"] ?? android?["notification"]) != nil
         findings.priority = android?["priority"]?.string
         findings.expiration = android?["ttl"]?.string
         findings.collapseID = (android?["collapse_key"] ?? android?["collapseKey"])?.string

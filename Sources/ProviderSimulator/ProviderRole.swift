@@ -26,8 +26,10 @@ package struct ProviderEndpoint: Sendable, Hashable {
     package let host: String
     package let port: Int
 
+    let isPlainText: Bool
+
     /// `localhost:12345`
     package var authority: String { "\(host):\(port)" }
-    /// `https://localhost:12345`, without a slash at the end.
-    package var url: String { "https://\(authority)" }
+    /// `https://localhost:12345` (`http:` without TLS), without a slash at the end.
+    package var url: String { (isPlainText ? "http://" : "https://") + authority }
 }

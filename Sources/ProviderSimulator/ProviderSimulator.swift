@@ -13,6 +13,8 @@ package final class ProviderSimulator: Sendable {
     package let credentials: SimulatorCredentials
     package let control: SimulatorControl
     package let ledger: Ledger
+    /// The devices behind the providers; none unless a test adds some.
+    package let devices: DeviceRegistry
     /// Nil unless the options name a file.
     package let ledgerFile: LedgerFile?
     package let clock: SimulatorClock
@@ -53,6 +55,7 @@ package final class ProviderSimulator: Sendable {
         try SimulatorFiles.write(identity.certificate.authorityPEM, to: caFile, mode: 0o644)
         let control = SimulatorControl(latencyMilliseconds: options.latencyMilliseconds) { wakeup.wake() }
         self.control = control
+        devices = DeviceRegistry(clock: options.clock, refusesUnknown: options.refusesUnknownDevices)
         ledger = Ledger(depth: options.ledger, maximumRecords: options.maximumRecords)
         ledgerFile = try options.ledgerFile.map { path throws(SimulatorError) in try LedgerFile(path: path) }
         let controlFile = try options.controlFile.map { path throws(SimulatorError) in
@@ -62,7 +65,15 @@ package final class ProviderSimulator: Sendable {
         listeners = try Self.bind(options)
         endpoints = Dictionary(
             uniqueKeysWithValues: listeners.map { listener in
-                (listener.role, ProviderEndpoint(role: listener.role, host: "localhost", port: listener.port))
+                (
+                    listener.role,
+                    ProviderEndpoint(
+                        role: listener.role,
+                        host: "localhost",
+                        port: listener.port,
+                        isPlainText: options.isPlainText
+                    )
+                )
             }
         )
         tokenURI = (endpoints[.oauth]?.url ?? "https://localhost") + "/token"
@@ -79,6 +90,7 @@ package final class ProviderSimulator: Sendable {
             control: control,
             controlFile: controlFile,
             store: store,
+            devices: devices,
             tokenURI: tokenURI
         )
         let started = try SimulatorThread.start(seed)

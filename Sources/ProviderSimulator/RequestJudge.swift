@@ -19,6 +19,7 @@ final class RequestJudge {
     private let control: SimulatorControl
     private let clock: SimulatorClock
     private let store: CredentialStore
+    private let devices: DeviceRegistry
     private var credentialsVersion = 0
     private let verifier: ProviderTokenVerifier
     private var oauth: OAuthService
@@ -44,11 +45,13 @@ final class RequestJudge {
         options: SimulatorOptions,
         control: SimulatorControl,
         store: CredentialStore,
+        devices: DeviceRegistry,
         tokenURI: String
     ) {
         self.options = options
         self.control = control
         self.store = store
+        self.devices = devices
         clock = options.clock
         verifier = ProviderTokenVerifier(options: options.apns, clock: options.clock)
         oauth = OAuthService(options: options.oauth, tokenURI: tokenURI)
@@ -144,10 +147,14 @@ final class RequestJudge {
             connection: origin.connection,
             bearerHash: bearerHash
         )
-        guard let script = turn(subject, word: { TokenWords.script(apns: request.token, role: origin.role) }) else {
-            return .accept
+        if let script = turn(subject, word: { TokenWords.script(apns: request.token, role: origin.role) }) {
+            return carryOut(script)
         }
-        return carryOut(script)
+        guard !devices.isEmpty else { return .accept }
+        let topic = slot.bytes(.topic) ?? []
+        let app = topic.dropLast(PushTypeRule.suffix(of: topic)?.utf8CodeUnitCount ?? 0)
+        let text = String(decoding: app, as: UTF8.self)
+        return devices.refusal(of: record.token, role: origin.role, app: text).map { decision(for: $0) } ?? .accept
     }
 
     // MARK: FCM
@@ -166,6 +173,7 @@ final class RequestJudge {
             record.expiration = findings.expiration
             record.collapseID = findings.collapseID
             record.validateOnly = findings.isValidateOnly
+            record.isNotification = findings.isNotification
         }
         let bearerHash = slot.bytes(.authorization).map { hash64($0) } ?? 0
         record.bearerHash = bearerHash == 0 ? nil : hexText(bearerHash)
@@ -187,7 +195,13 @@ final class RequestJudge {
             bearerHash: bearerHash
         )
         var decision = Decision.accept
-        if let script = turn(subject, word: { TokenWords.script(fcm: findings.token) }) { decision = carryOut(script) }
+        if let script = turn(subject, word: { TokenWords.script(fcm: findings.token) }) {
+            decision = carryOut(script)
+        } else if !devices.isEmpty,
+            let refusal = devices.refusal(of: findings.token, role: .fcm, app: findings.projectID)
+        {
+            decision = self.decision(for: refusal)
+        }
         guard decision.status == 200, decision.reason == nil else { return decision }
         let project = findings.projectID.isEmpty ? options.fcm.projectID : findings.projectID
         let name = "projects/\(project)/messages/" + (findings.isValidateOnly ? "fake_message_id" : makeMessageID())

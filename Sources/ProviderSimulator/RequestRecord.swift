@@ -28,6 +28,8 @@ package struct RequestRecord: Sendable, Hashable {
     package var status = 0
     /// The reason or error code of the answer, or the name of the fault; nil when accepted.
     package var reason: String?
+    /// FCM: the message has a `notification`, so that it is collapsible whatever its key.
+    package var isNotification = false
     /// True for FCM's `validate_only`.
     package var validateOnly = false
 

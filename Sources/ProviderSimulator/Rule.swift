@@ -15,6 +15,8 @@ package struct Rule: Sendable, Hashable {
     package var tokenPrefix: String?
     /// Nil matches every topic (APNs only).
     package var topic: String?
+    /// Nil matches every connection; else the one with this number (from 1, in order of acceptance).
+    package var connection: Int?
     package var behaviour: Behaviour
     /// Wait before acting.
     package var delayMilliseconds: Int
@@ -36,6 +38,7 @@ package struct Rule: Sendable, Hashable {
         role: ProviderRole? = nil,
         tokenPrefix: String? = nil,
         topic: String? = nil,
+        connection: Int? = nil,
         delayMilliseconds: Int = 0,
         retryAfter: RetryAfter? = nil,
         scope: Scope = .all,
@@ -49,6 +52,7 @@ package struct Rule: Sendable, Hashable {
         self.role = role
         self.tokenPrefix = tokenPrefix
         self.topic = topic
+        self.connection = connection
         self.delayMilliseconds = delayMilliseconds
         self.retryAfter = retryAfter
         self.scope = scope

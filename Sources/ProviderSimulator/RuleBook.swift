@@ -90,6 +90,7 @@ struct RuleBook {
         } else if subject.role == .oauth {
             return false
         }
+        if let connection = entry.rule.connection, connection != subject.connection { return false }
         if let prefix = entry.prefix {
             guard subject.token.utf8.count >= prefix.count else { return false }
             let fold: UInt8 = subject.role.isAPNs ? 0x20 : 0

@@ -5,7 +5,7 @@ import Glibc
 /// One accepted connection: socket, TLS, HTTP/2 session, open streams. Belongs to the loop's thread.
 final class ServerConnection {
     /// How far the connection has come.
-    private enum Phase {
+    enum Phase {
         case handshaking
         case open
         /// Everything that is queued goes out, then the socket is closed.
@@ -26,34 +26,36 @@ final class ServerConnection {
     var origin: RequestJudge.Origin
     var record: ConnectionRecord
     /// True once a rule asked for it: nothing more is read or written, the socket stays open.
-    private(set) var isFrozen = false
+    var isFrozen = false
     /// In the loop's list of connections that have something to write.
     var isDirty = false
 
-    private unowned let loop: ServerLoop
-    private let tls: TLSServerStream
+    unowned let loop: ServerLoop
+    private let transport: ServerTransport
     private(set) var http: HTTP2Server?
     /// Takes the place of `http` in quick runs.
     private var quick: QuickSession?
-    private var phase = Phase.handshaking
-    private var fate = Fate.keep
-    private var slots: [StreamSlot?] = []
+    var phase = Phase.handshaking
+    var fate = Fate.keep
+    var slots: [StreamSlot?] = []
     private var freeSlots: [Int] = []
-    private var openStreams = 0
+    var openStreams = 0
     /// The stream whose header block is being read.
     private var headerStream: Int32 = 0
     private var headerSlot: StreamSlot?
-    private var newestStream: Int32 = 0
-    private var newestAnswered: Int32 = 0
+    var newestStream: Int32 = 0
+    var newestAnswered: Int32 = 0
     /// Streams above it are not processed: a GOAWAY said so.
-    private var lastStream = Int32.max
-    private var announcedStreams: UInt32 = 0
-    private var keepsOpenAfterGoAway = false
-    private var refusesNewStreams = false
-    private var isMute = false
-    private var pingsSinceRequest = 0
-    private var badTokens = 0
-    private var lastRequestAt = monotonicMilliseconds()
+    var lastStream = Int32.max
+    var announcedStreams: UInt32 = 0
+    var keepsOpenAfterGoAway = false
+    var refusesNewStreams = false
+    var isMute = false
+    /// True once a script set the stream limit: the usual rise after an acceptance stays away.
+    var hasScriptedStreams = false
+    var pingsSinceRequest = 0
+    var badTokens = 0
+    var lastRequestAt = monotonicMilliseconds()
     /// Requests whose round trip is not over.
     private var waiting = StreamQueue()
     private var hasWaitingTimer = false
@@ -66,11 +68,11 @@ final class ServerConnection {
     /// Bytes read from one connection before the others get their turn.
     private static let readTurn = 1_048_576
 
-    init(number: Int, socket: Int32, role: ProviderRole, tls: TLSServerStream, loop: ServerLoop) {
+    init(number: Int, socket: Int32, role: ProviderRole, transport: ServerTransport, loop: ServerLoop) {
         self.number = number
         self.socket = socket
         self.role = role
-        self.tls = tls
+        self.transport = transport
         self.loop = loop
         origin = RequestJudge.Origin(role: role, connection: number)
         record = ConnectionRecord(number: number, role: role)
@@ -84,7 +86,7 @@ final class ServerConnection {
     func advance() -> Fate {
         guard !isFrozen else { return .keep }
         if phase == .handshaking {
-            switch tls.handshake() {
+            switch transport.handshake() {
             case .moved: open()
             case .wantsRead: return watch(EPOLLIN.rawValue)
             case .wantsWrite: return watch(EPOLLIN.rawValue | EPOLLOUT.rawValue)
@@ -122,7 +124,7 @@ final class ServerConnection {
     private func read() {
         var taken = 0
         while fate == .keep, !isFrozen, taken < Self.readTurn {
-            switch unsafe tls.read(into: loop.readBuffer) {
+            switch unsafe transport.read(into: loop.readBuffer) {
             case .moved(let count):
                 taken += count
                 let bytes = unsafe UnsafeRawBufferPointer(rebasing: loop.readBuffer[..<count])
@@ -159,7 +161,7 @@ final class ServerConnection {
             }
             guard output.count > outputSent else { break }
             let result = unsafe output.withUnsafeBytes { bytes in
-                unsafe tls.write(UnsafeRawBufferPointer(rebasing: bytes[outputSent...]))
+                unsafe transport.write(UnsafeRawBufferPointer(rebasing: bytes[outputSent...]))
             }
             switch result {
             case .moved(let count): outputSent += count
@@ -189,7 +191,7 @@ final class ServerConnection {
         if fate == .reset {
             Listener.reset(socket)
         } else {
-            if phase != .handshaking, !isFrozen { tls.shutDown() }
+            if phase != .handshaking, !isFrozen { transport.shutDown() }
             Glibc.close(socket)
         }
         phase = .closed
@@ -198,7 +200,11 @@ final class ServerConnection {
             record.peakOpenStreams = quick.peakOpenStreams
             record.pings = quick.pings
         }
-        for case let slot? in slots { loop.giveBack(slot) }
+        for case let slot? in slots {
+            // The provider took it, though nobody will hear of it any more.
+            loop.deliver(slot)
+            loop.giveBack(slot)
+        }
         slots.removeAll()
         record.isOpen = false
     }
@@ -258,6 +264,7 @@ final class ServerConnection {
         slots[index] = nil
         freeSlots.append(index)
         openStreams -= 1
+        loop.deliver(slot)
         loop.giveBack(slot)
     }
 
@@ -355,6 +362,7 @@ final class ServerConnection {
 
     private func respond(_ slot: StreamSlot) {
         guard let http, slot.streamID <= lastStream else { return }
+        loop.deliver(slot)
         slot.entry = nil
         newestAnswered = max(newestAnswered, slot.streamID)
         if slot.decision.status == 200, slot.decision.body.isEmpty, slot.resetAfterAnswer == nil {
@@ -389,113 +397,5 @@ final class ServerConnection {
         }
         slot.answerSent += count
         return (count, slot.answerSent == slot.answerBody.count && slot.resetAfterAnswer == nil, false)
-    }
-
-    // MARK: Faults
-
-    /// True once a script set the stream limit: the usual rise after an acceptance stays away.
-    private var hasScriptedStreams = false
-
-    /// A PING came; FCM loses patience with those who only ping.
-    private func countPing() {
-        record.pings += 1
-        pingsSinceRequest += 1
-        guard role == .fcm, let most = loop.fcm.maximumIdlePings, pingsSinceRequest > most else { return }
-        pingsSinceRequest = 0
-        let calm = NGHTTP2_ENHANCE_YOUR_CALM.rawValue
-        send(GoAway(errorCode: calm, debugData: "too_many_pings"))
-    }
-
-    /// Ends a connection that has been idle for too long, if the role does that.
-    func endIfIdle(now: Int64) -> Bool {
-        guard role == .fcm, phase == .open, openStreams == 0, let limit = loop.fcm.idleTimeoutMilliseconds,
-            now - lastRequestAt > Int64(limit), !isFrozen
-        else { return false }
-        lastRequestAt = now
-        send(GoAway(debugData: "session_timed_out"))
-        return true
-    }
-
-    private func countBadToken(_ decision: Decision) {
-        guard decision.reason == "BadDeviceToken", let most = loop.apns.goAwayAfterBadTokens else { return }
-        badTokens += 1
-        if badTokens == most { send(GoAway(debugData: "{\"reason\":\"BadDeviceToken\"}")) }
-    }
-
-    private func adjustStreams(after decision: Decision) {
-        countBadToken(decision)
-        guard role.isAPNs, loop.apns.lowersStreamsAfterRejection, decision.status >= 400, decision.status != 410 else {
-            return
-        }
-        if announcedStreams > 1 { announce(streams: 1, isScripted: false) }
-    }
-
-    func announce(streams: UInt32, isScripted: Bool = true) {
-        if isScripted { hasScriptedStreams = true }
-        announcedStreams = streams
-        http?.submit(settings: [(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, streams)])
-    }
-
-    func send(_ plan: GoAway) {
-        guard let http else { return }
-        // Between the two steps of a graceful end the session has nothing to do, but the socket must stay.
-        keepsOpenAfterGoAway = plan.then == .keepOpen || plan.lastStream == .graceful
-        if plan.lastStream == .graceful {
-            http.submitShutdownNotice()
-            if plan.then == .refuseNew {
-                refusesNewStreams = true
-            } else {
-                loop.goAwayLater(plan, on: self)
-            }
-            return
-        }
-        let last: Int32 =
-            switch plan.lastStream {
-            case .graceful, .newest: newestStream
-            // What was answered was processed.
-            case .belowNewest(let count): max(newestAnswered, newestStream - 2 * Int32(clamping: count))
-            case .zero: 0
-            }
-        exclude(above: last)
-        http.goAway(lastStream: last, code: plan.errorCode, debugData: plan.debugData)
-        if plan.then == .closeNow { phase = .closing }
-    }
-
-    /// Requests above a GOAWAY's last stream that have no answer yet are not processed, whatever was decided.
-    private func exclude(above last: Int32) {
-        lastStream = min(lastStream, last)
-        for case let slot? in slots where slot.streamID > last {
-            guard let entry = slot.entry else { continue }
-            slot.entry = nil
-            loop.retract(entry)
-        }
-    }
-
-    /// The client opened a stream that it must not open. The session's own GOAWAY follows this one.
-    func brokeRules(openingStream stream: Int32) {
-        let isKnown = stream <= newestStream || stream.isMultiple(of: 2)
-        guard isKnown || openStreams >= Int(announcedStreams) else { return }
-        http?.goAway(
-            lastStream: newestStream,
-            code: NGHTTP2_PROTOCOL_ERROR.rawValue,
-            debugData: isKnown ? "invalid_new_stream_id" : "exceeded_max_concurrent_streams"
-        )
-    }
-
-    /// Something from `SimulatorControl.perform`; `flush` follows.
-    func perform(_ action: SimulatorControl.Action) {
-        guard phase == .open, !isFrozen else { return }
-        switch action {
-        case .goAway(let plan): send(plan)
-        case .settings(let streams): announce(streams: streams)
-        case .drop(let cut): fate = cut == .reset ? .reset : .close
-        case .stopReading: freeze()
-        case .stopAnswering: isMute = true
-        }
-    }
-
-    private func freeze() {
-        isFrozen = true
-        loop.stopWatching(self)
     }
 }

@@ -16,6 +16,7 @@ final class ServerLoop {
         let control: SimulatorControl
         let controlFile: ControlFile?
         let store: CredentialStore
+        let devices: DeviceRegistry
         let tokenURI: String
     }
 
@@ -63,6 +64,7 @@ final class ServerLoop {
             options: seed.options,
             control: seed.control,
             store: seed.store,
+            devices: seed.devices,
             tokenURI: seed.tokenURI
         )
         responder = Responder(
@@ -196,7 +198,7 @@ final class ServerLoop {
             }
             var one: Int32 = 1
             unsafe setsockopt(socket, Int32(IPPROTO_TCP), TCP_NODELAY, &one, socklen_t(MemoryLayout<Int32>.size))
-            guard let stream = makeStream(socket, role: listener.role) else {
+            guard let transport = makeTransport(socket, role: listener.role) else {
                 Glibc.close(socket)
                 continue
             }
@@ -206,7 +208,7 @@ final class ServerLoop {
                 number: number,
                 socket: socket,
                 role: listener.role,
-                tls: stream,
+                transport: transport,
                 loop: self
             )
             connections[number] = connection
@@ -221,9 +223,11 @@ final class ServerLoop {
         }
     }
 
-    private func makeStream(_ socket: Int32, role: ProviderRole) -> TLSServerStream? {
-        guard let fault = judge.script.handshakeFaults[role] else { return tls.makeStream(socket: socket) }
-        return faultyTLS[fault]?.makeStream(socket: socket)
+    private func makeTransport(_ socket: Int32, role: ProviderRole) -> ServerTransport? {
+        if seed.options.isPlainText { return .plain(socket) }
+        let fault = judge.script.handshakeFaults[role]
+        let server = fault.map { faultyTLS[$0] ?? tls } ?? tls
+        return server.makeStream(socket: socket).map { .tls($0) }
     }
 
     private func act(_ fate: ServerConnection.Fate, on connection: ServerConnection) {
@@ -292,6 +296,12 @@ final class ServerLoop {
             due: monotonicMilliseconds() + Int64(milliseconds),
             .answer(connection: connection.number, stream: stream)
         )
+    }
+
+    /// An accepted message is on its way to its device, unless a GOAWAY excluded it.
+    func deliver(_ slot: StreamSlot) {
+        guard let entry = slot.entry, entry.isAccepted, !seed.devices.isEmpty else { return }
+        seed.devices.take(entry)
     }
 
     func wake(_ connection: ServerConnection, at due: Int64) {

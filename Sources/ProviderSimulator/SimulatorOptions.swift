@@ -21,6 +21,8 @@ package struct SimulatorOptions: Sendable {
     package var roles: Set<ProviderRole> = Set(ProviderRole.allCases)
     /// Address to bind; loopback unless told otherwise.
     package var bindAddress = "127.0.0.1"
+    /// HTTP/2 without TLS, as a client that knows it beforehand speaks it: for load generators and hand-made frames.
+    package var isPlainText = false
     /// Ports by role; 0 or absent picks a free one.
     package var ports: [ProviderRole: Int] = [:]
     /// Where `ca.pem` is written; nil makes a directory under /tmp that `stop` removes.
@@ -28,6 +30,8 @@ package struct SimulatorOptions: Sendable {
     package var depth: Depth = .checked
     /// Honours token words such as `deadbeef…` and `unregistered:`.
     package var honoursTokenWords = true
+    /// A token without a device in `ProviderSimulator.devices` is refused: BadDeviceToken, INVALID_ARGUMENT.
+    package var refusesUnknownDevices = false
     package var ledger: LedgerDepth = .records
     /// Requests kept in memory with `records`; older ones are dropped and counted.
     package var maximumRecords = 200_000

@@ -41,6 +41,7 @@ enum SimulateCommand {
                 "check nothing and answer at once, for load runs; totals only unless a ledger is asked for"
             ),
             Option("format", "FORMAT", "how start and end are printed", choices: ["text", "json"]),
+            Option(flag: "plain-text", "HTTP/2 without TLS, for load generators; peal itself does not speak it"),
             Option(flag: "token-words", "honour the words in tokens in --quick too"),
             Option(flag: "list-words", "print the table of token words and end"),
         ],
@@ -102,6 +103,7 @@ enum SimulateCommand {
         options.ledgerFile = arguments.text("ledger")
         if options.ledgerFile != nil { options.ledger = .records }
         if arguments.flag("ledger-tokens-only") { options.ledger = .tokens }
+        options.isPlainText = arguments.flag("plain-text")
         if arguments.flag("token-words") { options.honoursTokenWords = true }
         options.latencyMilliseconds = try arguments.integer("latency-ms", in: 0...3_600_000) ?? 0
         options.roundTripMilliseconds = try arguments.integer("round-trip-ms", in: 0...3_600_000) ?? 0

@@ -62,7 +62,7 @@ import Testing
              "actions": [{"role": "fcm", "do": {"settings": 5}}],
              "rules": [
               {"do": "accept", "delay_ms": 5, "per": "token", "skip": 1, "every": 2, "until_bearer_changes": true},
-              {"do": {"fcm": "quota"}, "retry_after": {"date_in_seconds": 60}, "topic": "t"},
+              {"do": {"fcm": "quota"}, "retry_after": {"date_in_seconds": 60}, "topic": "t", "connection": 3},
               {"do": {"body": "html", "status": 502}}, {"do": {"reset_stream": 2}}, {"do": {"answer_then_reset": 8}},
               {"do": {"go_away": {"last": "graceful", "code": 0, "debug": "x", "then": "keep-open", "grace_ms": 9}}},
               {"do": {"go_away": {"last": 2}}}, {"do": {"settings": 1}}, {"do": "silence"}, {"do": "refuse"},
@@ -82,7 +82,7 @@ import Testing
         #expect(
             script.rules == [
                 Rule(.accept, delayMilliseconds: 5, scope: .token, skip: 1, every: 2, untilBearerChanges: true),
-                Rule(.fault(.quota), topic: "t", retryAfter: .dateInSeconds(60)),
+                Rule(.fault(.quota), topic: "t", connection: 3, retryAfter: .dateInSeconds(60)),
                 Rule(.body(status: 502, .html)), Rule(.resetStream(code: 2)), Rule(.answerThenReset(code: 8)),
                 Rule(.goAway(plan)), Rule(.goAway(GoAway(lastStream: .belowNewest(2)))),
                 Rule(.settings(maxConcurrentStreams: 1)), Rule(.silence), Rule(.refuseStream),

@@ -1,3 +1,4 @@
+import Glibc
 import ProviderSimulator
 import Testing
 
@@ -54,6 +55,33 @@ import Testing
         let checked = try Fixture().simulator
         #expect(checked.summary.mode == "checked" && checked.summary.notChecked.isEmpty)
         #expect(checked.endpointsJSON.contains("\"not_checked\":[]"))
+    }
+
+    @Test func `without TLS the frames go straight over TCP`() throws {
+        var options = SimulatorOptions.quick()
+        options.isPlainText = true
+        let simulator = try ProviderSimulator.start(options)
+        let endpoint = simulator.endpoint(.apnsProduction)
+        #expect(endpoint.url == "http://localhost:\(endpoint.port)")
+        let socket = try RawClient.connect(port: endpoint.port)
+        defer { close(socket) }
+        let request: [UInt8] =
+            Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8) + [0, 0, 0, 4, 0, 0, 0, 0, 0]
+            + [0, 0, 2, 1, 5, 0, 0, 0, 1, 0x83, 0x87]
+        #expect(unsafe send(socket, request, request.count, 0) == request.count)
+        var received: [UInt8] = []
+        var chunk = [UInt8](repeating: 0, count: 1024)
+        // SETTINGS, window, acknowledgement, and the answer with its id.
+        while received.count < 33 + 13 + 9 + 56 {
+            var entry = pollfd(fd: socket, events: Int16(POLLIN), revents: 0)
+            try #require(unsafe poll(&entry, 1, 5000) == 1)
+            let count = unsafe recv(socket, &chunk, chunk.count, 0)
+            try #require(count > 0)
+            received += chunk[..<count]
+        }
+        #expect(received[3] == 4 && Array(received.suffix(56))[8] == 1)
+        simulator.stop()
+        #expect(simulator.ledger.totals.accepted == 1)
     }
 
     @Test(arguments: [true, false])
