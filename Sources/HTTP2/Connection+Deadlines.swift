@@ -59,6 +59,7 @@ extension Connection {
             session.reset(streams[slot].streamID, code: NGHTTP2_CANCEL)
             let openedAt = streams[slot].deadline.after(nanoseconds: -reference.submission.timeLimitNanoseconds)
             if lastAnswer < openedAt { timeoutsInARow += 1 }
+            note(isBad: true)
         }
         pool.isDirty = true
         // One silent stream says nothing about the others. Several that saw no answer to anything all their life do:

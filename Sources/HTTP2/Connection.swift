@@ -34,9 +34,12 @@ final class Connection {
     // True while nghttp2 runs: the session must not be freed from inside its own callbacks.
     var isInsideSession = false
     var deferredAction = ConnectionStateMachine.Action.none
-    var refusalsInARow = 0
+    var resetsInARow = 0
     var timeoutsInARow = 0
     var lastAnswer = LoopTime.longAgo
+    var health = ConnectionHealth()
+    var latency: LatencyGauge
+    var goAways = 0
     // What went wrong first, for the message of the end.
     var trouble: String?
 
@@ -57,6 +60,7 @@ final class Connection {
         self.loop = loop
         let configuration = pool.configuration
         window = StreamWindow(initial: configuration.initialStreams, maximum: configuration.maximumStreams)
+        latency = LatencyGauge(slack: configuration.slowAnswer)
         phaseDeadline = loop.now + configuration.connectTimeout
         lastRead = loop.now
         idleSince = loop.now
@@ -123,12 +127,15 @@ final class Connection {
         phaseDeadline = .never
         addresses = []
         if let age = pool.configuration.maximumAge {
-            retireAt = loop.now + age * Double.random(in: 0.9...1.1)
+            retireAt = loop.now + Connection.lifetime(age)
             wake(at: retireAt)
         }
         noteIdle()
         pool.connectionBecameActive(self)
     }
+
+    // Connections made together must not all be replaced together.
+    static func lifetime(_ age: Duration) -> Duration { age * Double.random(in: 0.9...1.1) }
 
     private func close(_ reason: ConnectionStateMachine.CloseReason) {
         if let session, reason == .retired || reason == .drainLimitPassed {

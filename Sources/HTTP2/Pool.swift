@@ -37,6 +37,10 @@ final class Pool {
         didSet { if isDirty, !oldValue { loop.dirtyPools.append(self) } }
     }
 
+    private var nextEjectionAt = LoopTime.longAgo
+    // Often enough to be rid of a bad connection, too seldom to look like an attack (a guess).
+    private static let ejectionInterval = Duration.seconds(10)
+
     // Since the pool was made.
     var requestsFramed = 0
     private var requestsSentAgain = 0
@@ -150,6 +154,17 @@ final class Pool {
             queueDeadline = .longAgo
         }
         isDirty = true
+    }
+
+    // Lets a connection go whose requests go wrong while another's do not. When all are sick it is the peer, and new
+    // connections would not help.
+    func considerEjecting(_ connection: Connection) {
+        guard connection.state.isActive, loop.now >= nextEjectionAt,
+            connections.contains(where: { $0.state.isActive && !$0.health.isSick })
+        else { return }
+        nextEjectionAt = loop.now + Pool.ejectionInterval
+        connection.trouble = "more than half of its last requests went wrong"
+        connection.retire()
     }
 
     func goAwayReceived(code: UInt32, message: String) {

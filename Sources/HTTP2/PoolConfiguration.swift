@@ -25,6 +25,9 @@ package struct PoolConfiguration: Sendable {
     /// Streams of a connection at most, whatever the peer allows.
     package var maximumStreams = 1000
 
+    /// A connection gets half the streams when its answers take four times the least latency and so much; nil for never.
+    package var slowAnswer: Duration? = .milliseconds(500)
+
     /// From the look-up of the name to an open TCP connection, over all addresses.
     package var connectTimeout = Duration.seconds(5)
     /// From there to the peer's SETTINGS.

@@ -43,11 +43,11 @@ struct StreamWindow {
     }
 
     // At most one cut for the streams that were open at the last one: they all report the same overload.
-    mutating func overloaded() {
+    mutating func overloaded(atLeast least: Int = 1) {
         guard answers >= nextCutAfterAnswers else { return }
         let former = min(bearable, peerLimit)
         nextCutAfterAnswers = answers + former
         goodAnswers = 0
-        bearable = max(1, former / 2)
+        bearable = min(bearable, max(least, former / 2))
     }
 }

@@ -72,7 +72,8 @@ package final class TLSContext: @unchecked Sendable {
         // closes TCP without a TLS goodbye is a closed connection, not a protocol error.
         unsafe cshims_ssl_ctx_set_read_ahead(handle, 1)
         unsafe SSL_CTX_set_default_read_buffer_len(handle, 32 * 1024)
-        _ = unsafe SSL_CTX_set_options(handle, UInt64(1) << 7)
+        // IGNORE_UNEXPECTED_EOF and NO_RENEGOTIATION, which HTTP/2 forbids: macros with arguments, not seen by Swift.
+        _ = unsafe SSL_CTX_set_options(handle, UInt64(1) << 7 | UInt64(1) << 30)
         return unsafe handle
     }
 }

@@ -1,0 +1,222 @@
+import Glibc
+import OpenSSL
+import Synchronization
+import Threads
+
+/// A TLS server that says whatever bytes it is given after the handshake, whatever HTTP/2 allows.
+final class HostileServer: Sendable {
+    struct Script: Sendable {
+        /// Said at once.
+        var greeting: [UInt8] = Frame.settings()
+        /// Said when a request is complete.
+        var answer: @Sendable (UInt32) -> [UInt8] = { _ in [] }
+        /// Said over and over from the first request on, as fast as the client takes it.
+        var flood: [UInt8] = []
+        /// Said once after the first request, past TLS, straight into the socket.
+        var raw: [UInt8] = []
+        /// Ends TCP after the first request, without a word of TLS.
+        var hangsUp = false
+    }
+
+    let port: UInt16
+    let caFile: String
+    private let script: Script
+    private let listener: Int32
+    private let context: TLSContext
+    private let directory: String
+    private let isStopped = Atomic<Bool>(false)
+    private let end = CountingSemaphore()
+
+    init(_ script: Script) throws {
+        self.script = script
+        directory = try TemporaryDirectory.make()
+        caFile = directory + "/cert.pem"
+        let identity = try ServerIdentity(hosts: ["localhost", "127.0.0.1"])
+        try TemporaryDirectory.write(identity.certificatePEM, to: caFile)
+        context = try TLSContext(serverCertificate: identity.certificatePEM, key: identity.keyPEM)
+        port = try FreePort.make()
+        listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue), 0)
+        var on: Int32 = 1
+        unsafe setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, socklen_t(MemoryLayout<Int32>.size))
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
+        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        let size = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let isBound = unsafe withUnsafePointer(to: &address) { pointer in
+            unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { unsafe bind(listener, $0, size) == 0 }
+        }
+        guard isBound, listen(listener, 16) == 0 else { throw TestFailure("port \(port) cannot be listened on") }
+        guard Thread.start(name: "hostile", { [self] in run() }) == 0 else { throw TestFailure("no thread") }
+    }
+
+    /// Ends the server and waits for it.
+    func stop() {
+        isStopped.store(true, ordering: .releasing)
+        end.wait()
+        close(listener)
+        TemporaryDirectory.remove(directory)
+    }
+
+    private var goesOn: Bool { !isStopped.load(ordering: .acquiring) }
+
+    private func run() {
+        while goesOn {
+            _ = wait(listener, POLLIN)
+            let socket = accept(listener, nil, nil)
+            guard socket >= 0 else { continue }
+            _ = fcntl(socket, F_SETFL, O_NONBLOCK)
+            serve(socket)
+            close(socket)
+        }
+        end.signal()
+    }
+
+    /// True when something happened within 20 ms.
+    private func wait(_ descriptor: Int32, _ events: Int32) -> Bool {
+        var entry = pollfd(fd: descriptor, events: Int16(events), revents: 0)
+        return unsafe poll(&entry, 1, 20) > 0
+    }
+
+    private func serve(_ socket: Int32) {
+        guard let tls = try? TLSStream(serving: context, socket: socket), shakeHands(tls, socket) else { return }
+        var output = script.greeting
+        var requests = RequestReader()
+        var hasRequest = false
+        while goesOn {
+            guard read(tls, &requests), write(tls, &output) else { return }
+            for stream in requests.takeComplete() {
+                output += script.answer(stream)
+                hasRequest = true
+            }
+            if hasRequest, script.hangsUp { return }
+            if hasRequest, !script.raw.isEmpty, output.isEmpty {
+                _ = unsafe send(socket, script.raw, script.raw.count, Int32(MSG_NOSIGNAL))
+                waitForEnd(socket)
+                return
+            }
+            while hasRequest, !script.flood.isEmpty, output.count < 65_536 { output += script.flood }
+            _ = wait(socket, output.isEmpty ? POLLIN : POLLIN | POLLOUT)
+        }
+    }
+
+    /// Reads past TLS until the client hangs up.
+    private func waitForEnd(_ socket: Int32) {
+        var byte: UInt8 = 0
+        while goesOn {
+            guard wait(socket, POLLIN) else { continue }
+            let count = unsafe recv(socket, &byte, 1, 0)
+            if count == 0 || count < 0 && errno != EAGAIN { return }
+        }
+    }
+
+    private func shakeHands(_ tls: TLSStream, _ socket: Int32) -> Bool {
+        while goesOn {
+            switch tls.handshake() {
+            case .done: return true
+            case .wantRead: _ = wait(socket, POLLIN)
+            case .wantWrite: _ = wait(socket, POLLOUT)
+            case .closed, .failed: return false
+            }
+        }
+        return false
+    }
+
+    /// False when the client is gone.
+    private func read(_ tls: TLSStream, _ requests: inout RequestReader) -> Bool {
+        var chunk = [UInt8](repeating: 0, count: 16_384)
+        while true {
+            var span = chunk.mutableSpan
+            switch tls.read(into: &span) {
+            case .done(let count): requests.take(chunk[..<count])
+            case .wantRead, .wantWrite: return true
+            case .closed, .failed: return false
+            }
+        }
+    }
+
+    private func write(_ tls: TLSStream, _ output: inout [UInt8]) -> Bool {
+        while !output.isEmpty {
+            switch tls.write(output.span) {
+            case .done(let count): output.removeFirst(count)
+            case .wantRead, .wantWrite: return true
+            case .closed, .failed: return false
+            }
+        }
+        return true
+    }
+}
+
+/// Finds the streams whose requests are complete in what a client sends.
+struct RequestReader {
+    private var bytes: [UInt8] = []
+    private var isPastPreface = false
+    private var complete: [UInt32] = []
+
+    mutating func take(_ received: ArraySlice<UInt8>) {
+        bytes += received
+        if !isPastPreface, bytes.count >= 24 {
+            bytes.removeFirst(24)
+            isPastPreface = true
+        }
+        guard isPastPreface else { return }
+        while bytes.count >= 9 {
+            let length = Int(bytes[0]) << 16 | Int(bytes[1]) << 8 | Int(bytes[2])
+            guard bytes.count >= 9 + length else { return }
+            let endsStream = bytes[3] <= 1 && bytes[4] & 1 == 1
+            if endsStream { complete.append(bytes[5..<9].reduce(0) { $0 << 8 | UInt32($1) }) }
+            bytes.removeFirst(9 + length)
+        }
+    }
+
+    mutating func takeComplete() -> [UInt32] {
+        defer { complete = [] }
+        return complete
+    }
+}
+
+/// HTTP/2 frames by hand.
+enum Frame {
+    static func make(_ type: UInt8, flags: UInt8 = 0, stream: UInt32 = 0, _ payload: [UInt8] = []) -> [UInt8] {
+        head(payload.count, type, flags, stream) + payload
+    }
+
+    static func head(_ length: Int, _ type: UInt8, _ flags: UInt8, _ stream: UInt32) -> [UInt8] {
+        [UInt8(length >> 16 & 255), UInt8(length >> 8 & 255), UInt8(length & 255), type, flags] + word(stream)
+    }
+
+    static func settings(_ values: [(id: UInt8, value: UInt32)] = []) -> [UInt8] {
+        make(4, values.flatMap { [0, $0.id] + word($0.value) })
+    }
+
+    static func data(_ stream: UInt32, _ payload: [UInt8], ends: Bool = false) -> [UInt8] {
+        make(0, flags: ends ? 1 : 0, stream: stream, payload)
+    }
+
+    /// A header block on a stream; 0x88 is `:status` 200.
+    static func headers(
+        _ stream: UInt32,
+        _ block: [UInt8] = [0x88],
+        ends: Bool = false,
+        isWhole: Bool = true
+    ) -> [UInt8] {
+        make(1, flags: (ends ? 1 : 0) | (isWhole ? 4 : 0), stream: stream, block)
+    }
+
+    static func continuation(_ stream: UInt32, _ block: [UInt8], isLast: Bool = false) -> [UInt8] {
+        make(9, flags: isLast ? 4 : 0, stream: stream, block)
+    }
+
+    static func reset(_ stream: UInt32, code: UInt32) -> [UInt8] { make(3, stream: stream, word(code)) }
+
+    static func windowUpdate(_ stream: UInt32, _ bytes: UInt32) -> [UInt8] { make(8, stream: stream, word(bytes)) }
+
+    static func goAway(_ last: UInt32, code: UInt32 = 0) -> [UInt8] { make(7, word(last) + word(code)) }
+
+    /// A field as a literal that is not indexed; name and value shorter than 127 bytes.
+    static func field(_ name: String, _ value: String) -> [UInt8] {
+        [0, UInt8(name.utf8.count)] + Array(name.utf8) + [UInt8(value.utf8.count)] + Array(value.utf8)
+    }
+
+    static func word(_ value: UInt32) -> [UInt8] { (0..<4).reversed().map { UInt8(value >> (8 * $0) & 255) } }
+}
