@@ -77,14 +77,13 @@ extension ServerConnection {
         }
     }
 
-    /// The client opened a stream that it must not open. The session's own GOAWAY follows this one.
+    /// The client opened more streams than it may. The session's own GOAWAY follows this one.
     func brokeRules(openingStream stream: Int32) {
-        let isKnown = stream <= newestStream || stream.isMultiple(of: 2)
-        guard isKnown || openStreams >= Int(announcedStreams) else { return }
+        guard stream > newestStream, openStreams >= Int(announcedStreams) else { return }
         http?.goAway(
             lastStream: newestStream,
             code: NGHTTP2_PROTOCOL_ERROR.rawValue,
-            debugData: isKnown ? "invalid_new_stream_id" : "exceeded_max_concurrent_streams"
+            debugData: "exceeded_max_concurrent_streams"
         )
     }
 

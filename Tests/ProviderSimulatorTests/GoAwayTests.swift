@@ -89,12 +89,4 @@ import Testing
         #expect(client.isClosed)
         #expect(fixture.simulator.ledger.totals.requests == 100)
     }
-
-    @Test func `a stream id that was used already ends the connection`() throws {
-        let client = try silentFixture().connect(.fcm)
-        try client.sendAgainstTheRules(stream: 5)
-        try client.sendAgainstTheRules(stream: 3)
-        try client.pump { !client.goAways.isEmpty }
-        #expect(client.goAways.first?.debug == "invalid_new_stream_id")
-    }
 }
