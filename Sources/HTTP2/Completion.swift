@@ -18,6 +18,21 @@ package enum UnansweredCause: Sendable, Equatable {
     case tlsFailed
     /// The pool or the client was closed.
     case poolClosed
+
+    /// What happened and what to look at, without a final period.
+    package var text: String {
+        switch self {
+        case .timedOut: "no answer came in time"
+        case .connectionLost: "the connection ended before an answer came"
+        case .streamReset(let code): "the stream was reset with HTTP/2 error \(code)"
+        case .refused: "the request was refused again and again"
+        case .noStreamsAllowed: "the peer lets no request be sent"
+        case .nameNotResolved: "the host's name has no address; check the endpoint and the name server"
+        case .connectFailed: "no connection came about; check the endpoint, the network and its firewalls"
+        case .tlsFailed: "no TLS connection came about"
+        case .poolClosed: "the client was stopped"
+        }
+    }
 }
 
 /// What became of one request. Packed: its bytes stand in the chunk that it came with.

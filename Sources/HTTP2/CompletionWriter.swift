@@ -102,7 +102,7 @@ extension Completion {
             return .failure(
                 HTTP2Error(
                     .unanswered(cause, mayHaveBeenProcessed: mayHaveBeenProcessed),
-                    "The request has no answer: \(cause)"
+                    cause.text
                 )
             )
         }

@@ -111,14 +111,17 @@ package final class HTTP2Client: Sendable {
     ///
     /// For rare requests, such as the exchange of an OAuth token: it costs a task switch each way.
     ///
-    /// - Throws: `HTTP2Error`, `unanswered` or `notSent`.
+    /// - Throws: `HTTP2Error`, `unanswered` or `notSent`; the text says what went wrong last with the pool's connections.
     package func send(_ batch: RequestBatch, to pool: PoolID) async throws(HTTP2Error) -> Response {
         precondition(batch.count == 1, "send takes a batch of one request, not of \(batch.count)")
         let result: Result<Response, HTTP2Error> = await withCheckedContinuation { continuation in
             let submit = Submit(batch: batch, tag: -1, selection: .all, pool: pool, single: continuation)
             if !inbox.post(.submit(submit)) { refuse(submit) }
         }
-        return try result.get()
+        guard case .failure(let error) = result, case .unanswered = error.code,
+            let trouble = await status(of: pool)?.lastError
+        else { return try result.get() }
+        throw HTTP2Error(error.code, "\(error.message): \(trouble)")
     }
 
     /// Stops the client: what waits comes back, what is out may finish within the limit. Returns when the thread is done.

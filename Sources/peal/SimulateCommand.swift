@@ -1,7 +1,5 @@
-import Glibc
 import PealRuntime
 import ProviderSimulator
-import Synchronization
 
 /// `peal simulate`: APNs, FCM and the Google token endpoint as one local server, in the foreground.
 enum SimulateCommand {
@@ -62,6 +60,7 @@ enum SimulateCommand {
             try printWords()
             return .success
         }
+        let signals = ShutdownSignals()
         let simulator: ProviderSimulator
         do {
             simulator = try ProviderSimulator.start(try options(from: arguments))
@@ -77,12 +76,7 @@ enum SimulateCommand {
         } else {
             try printEndpoints(simulator, credentials: arguments.text("write-credentials"))
         }
-        StopSignal.install()
-        var progress = Progress()
-        while !StopSignal.hasCome {
-            try await Task.sleep(for: .milliseconds(100))
-            if StandardOutput.errorIsTerminal { progress.show(simulator.ledger.totals) }
-        }
+        await runUntilStopped(simulator, signals)
         simulator.stop()
         if isJSON {
             try StandardOutput.line(simulator.summary.json)
@@ -90,6 +84,20 @@ enum SimulateCommand {
             try printSummary(simulator)
         }
         return .success
+    }
+
+    /// Waits for Ctrl-C or SIGTERM; meanwhile a terminal shows the counts, once a second.
+    private static func runUntilStopped(_ simulator: ProviderSimulator, _ signals: ShutdownSignals) async {
+        await withTaskGroup { group in
+            if StandardOutput.errorIsTerminal {
+                group.addTask {
+                    var progress = Progress()
+                    while (try? await Task.sleep(for: .seconds(1))) != nil { progress.show(simulator.ledger.totals) }
+                }
+            }
+            for await _ in signals.received { break }
+            group.cancelAll()
+        }
     }
 
     private static func options(from arguments: ParsedArguments) throws -> SimulatorOptions {
@@ -176,12 +184,11 @@ enum SimulateCommand {
 
 /// The line of counts on a terminal, once a second.
 private struct Progress {
-    private var shownAt: ContinuousClock.Instant?
+    private var shownAt = ContinuousClock.now
     private var lastRequests = 0
 
     mutating func show(_ totals: SimulatorTotals, now: ContinuousClock.Instant = .now) {
-        if let shownAt, now - shownAt < .seconds(1) { return }
-        let seconds = shownAt.map { (now - $0) / .seconds(1) } ?? 1
+        let seconds = (now - shownAt) / .seconds(1)
         let rate = Int(Double(totals.requests - lastRequests) / seconds)
         StandardOutput.errorText(
             "\r\u{1B}[K\(Digits.grouped(totals.requests)) requests, \(Digits.grouped(rate))/s, "
@@ -190,21 +197,5 @@ private struct Progress {
         )
         shownAt = now
         lastRequests = totals.requests
-    }
-}
-
-/// Ctrl-C and SIGTERM: the first one asks for an orderly end, a second one ends at once.
-private enum StopSignal {
-    private static let came = Atomic<Bool>(false)
-
-    static var hasCome: Bool { came.load(ordering: .acquiring) }
-
-    static func install() {
-        for number in [SIGINT, SIGTERM] {
-            signal(number) { number in
-                StopSignal.came.store(true, ordering: .releasing)
-                signal(number, SIG_DFL)
-            }
-        }
     }
 }

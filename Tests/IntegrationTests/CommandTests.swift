@@ -50,6 +50,35 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(4)))
+    func `an import that has nothing to import, or cannot, says so and no more`() async throws {
+        try await withScratchDirectory { directory in
+            try await withDatabase { database in
+                let environment = ["PEAL_DATABASE_URL": database.connectionString]
+                _ = try await runPeal(["app", "create", "shop"], environment: environment)
+                let header = try await runCommand(
+                    ["sh", "-c", "echo channel,token | peal device import shop -"],
+                    environment: environment
+                )
+                #expect(header.status == 0)
+                #expect(header.output == "nothing to import: - has a header and no rows\n")
+                for path in [directory, "\(directory)/missing.csv", "/dev/null"] {
+                    let result = try await runPeal(["device", "import", "shop", path], environment: environment)
+                    #expect(result.status == 4, "\(result.output)")
+                    #expect(result.output.hasPrefix("peal: "), "\(result.output)")
+                    #expect(result.output.contains(path), "\(result.output)")
+                }
+            }
+        }
+    }
+
+    @Test(.timeLimit(.minutes(4)))
+    func `a word that is not UTF-8 is refused before anything is done with it`() async throws {
+        let result = try await runCommand(["sh", "-c", "peal app create \"$(printf 'caf\\351')\""])
+        #expect(result.status == 2)
+        #expect(result.output.contains("not UTF-8"), "\(result.output)")
+    }
+
+    @Test(.timeLimit(.minutes(4)))
     func `a database without the schema is told apart from one that is down`() async throws {
         try await withEmptyDatabase { database in
             let environment = [
@@ -66,9 +95,14 @@ import Testing
     @Test(.timeLimit(.minutes(4)))
     func `peal up makes a database, serves it, and leaves nothing running`() async throws {
         try await withScratchDirectory { directory in
+            let simulator = try ProviderSimulator.start()
+            defer { simulator.stop() }
             for attempt in 1...2 {
-                try await withPeal(["up", "--data", "data"], environment: [:], in: directory) { up in
+                let environment = ["PEAL_CA_FILE": simulator.caFile]
+                try await withPeal(["up", "--data", "data"], environment: environment, in: directory) { up in
                     try await up.waitForOutput("peal: up;", upTo: .seconds(60))
+                    let trusted = try await runCommand(["sh", "-c", ". \(directory)/data/env; echo $PEAL_CA_FILE"])
+                    #expect(trusted.output == "\(simulator.caFile)\n")
                     let slug = "app\(attempt)"
                     let created = try await runCommand(["sh", "-c", ". \(directory)/data/env; peal app create \(slug)"])
                     #expect(created.status == 0, "\(created.output)")

@@ -96,7 +96,7 @@ import Testing
     }
 
     @Test(arguments: [
-        [], ["--help"], ["help"], ["device"], ["device", "--help"], ["help", "device", "import"],
+        [], ["--help"], ["help"], ["help", "device"], ["device", "--help"], ["help", "device", "import"],
         ["device", "import", "-h"], ["device", "import", "shop", "--help"],
     ])
     func `help is found on every level`(words: [String]) throws {
@@ -106,6 +106,12 @@ import Testing
         }
         let text = CommandHelp.text(for: command, path: path)
         #expect(text.contains("Usage: \(path.joined(separator: " "))"))
+    }
+
+    @Test func `a group without its command is a wrong command line that names its commands`() {
+        let error = #expect(throws: CommandError.self) { try ArgumentParser(root: Self.root).parse(["device"]) }
+        #expect(error?.status == .usage)
+        #expect(error?.description == "one of import is missing; peal device; See peal device --help")
     }
 
     @Test func `help shows arguments, options, choices and examples`() throws {

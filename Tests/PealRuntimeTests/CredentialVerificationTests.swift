@@ -37,11 +37,11 @@ import Testing
             try await credentials.add(credential, endpoint: endpoint, to: app, sealingKey: sealingKey)
         }
 
-        func verify() async throws -> (rows: [[Cell]], areAllAccepted: Bool) {
+        func verify(trusting: Bool = true) async throws -> (rows: [[Cell]], areAllAccepted: Bool) {
             try await CredentialVerification(
                 connection,
                 sealingKey: sealingKey,
-                caFile: simulator.caFile,
+                caFile: trusting ? simulator.caFile : nil,
                 logger: Logger(level: .error)
             ).run(app)
         }
@@ -76,15 +76,32 @@ import Testing
         }
     }
 
+    @Test func `a certificate that is not trusted is named with its host and what to set`() async throws {
+        try await withRig { rig in
+            try await rig.addAPNs()
+            try await rig.addFCM()
+            let result = try await rig.verify(trusting: false)
+            #expect(!result.areAllAccepted)
+            #expect(result.rows.map { $0[1] } == ["apns", "fcm"])
+            for row in result.rows {
+                #expect(row[3] == "undecided")
+                let advice = row[5].plainText
+                for part in ["no TLS connection", "certificate of", "PEAL_CA_FILE"] {
+                    #expect(advice.contains(part), "\(advice)")
+                }
+            }
+            #expect(try await rig.states() == ["active", "active"])
+        }
+    }
+
     @Test func `a key under another team is refused, with the settings to look at`() async throws {
         try await withRig { rig in
             try await rig.addAPNs(team: "OTHERTEAM1")
             let result = try await rig.verify()
             #expect(!result.areAllAccepted)
             let row = try #require(result.rows.first)
-            #expect(row[1] == "refused")
-            #expect(row[2] == "InvalidProviderToken")
-            #expect(row[3].plainText.contains("team id OTHERTEAM1"))
+            #expect(row[1...4] == ["apns", "production", "refused", "InvalidProviderToken"])
+            #expect(row[5].plainText.contains("team id OTHERTEAM1"))
             #expect(try await rig.states() == ["refused"])
         }
     }

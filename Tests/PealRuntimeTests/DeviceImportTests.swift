@@ -56,6 +56,24 @@ import Testing
         }
     }
 
+    @Test func `an import through a pooler stores what a direct one does`() async throws {
+        try await withDatabase { database in
+            let connection = try await database.connect()
+            let app = try await Apps(connection).create(slug: "shop", name: nil)
+            let lines = (0..<30_000).map { "android,fcm-token:\($0),i\($0)" }
+            let csv = (["channel,token,installation_id"] + lines).joined(separator: "\n")
+            try await withPgBouncer(database) { configuration in
+                let pooled = try await PostgresConnection.connect(configuration)
+                let (first, _) = try await importCSV(csv, into: app, pooled)
+                #expect(first.added == 30_000)
+                let (second, _) = try await importCSV(csv, into: app, pooled)
+                #expect(second.added == 0 && second.updated == 30_000)
+                await pooled.close()
+            }
+            #expect(try await rows("SELECT count(*)::text FROM peal.device", connection) == ["30000"])
+        }
+    }
+
     @Test func `one hundred rows with four faults give 96 devices and a report with lines`() async throws {
         try await withDatabase { database in
             let connection = try await database.connect()

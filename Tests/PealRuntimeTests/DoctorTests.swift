@@ -46,6 +46,28 @@ import Testing
         }
     }
 
+    @Test func `a pooler is noticed, and what is missing with it`() async throws {
+        try await withDatabase { database in
+            try await withPgBouncer(database) { pooled in
+                let alone = await examine(["PEAL_DATABASE_URL": pooled.connectionString])
+                #expect(alone["pooler"]?.verdict == .warning)
+                #expect(alone["pooler"]?.advice.contains("PEAL_DIRECT_DATABASE_URL") == true)
+                #expect(alone["schema"]?.verdict == .ok)
+                let both = await examine([
+                    "PEAL_DATABASE_URL": pooled.connectionString,
+                    "PEAL_DIRECT_DATABASE_URL": database.connectionString,
+                ])
+                #expect(both["pooler"]?.verdict == .ok)
+                #expect(both["direct database"]?.verdict == .ok)
+                let wrong = await examine([
+                    "PEAL_DATABASE_URL": pooled.connectionString,
+                    "PEAL_DIRECT_DATABASE_URL": pooled.connectionString,
+                ])
+                #expect(wrong["direct database"]?.verdict == .problem)
+            }
+        }
+    }
+
     @Test func `a database without the schema says to migrate`() async throws {
         try await withEmptyDatabase { database in
             let findings = await examine(["PEAL_DATABASE_URL": database.connectionString])

@@ -72,16 +72,23 @@ import Testing
         )
     }
 
-    @Test func `a terminal gets a bar that redraws itself`() {
+    @Test(arguments: [
+        (nil, "Sending [############------------] 50% 1 of 2 recipients, 1/s, 1.0s left"),
+        (60, "Sending 50% 1 of 2 recipients, 1/s, 1.0s left"), (12, "Sending 50%"),
+    ])
+    func `a terminal gets a bar that redraws itself, as wide as there is room`(columns: Int?, line: String) {
         let text = Mutex("")
         let start = ContinuousClock.now
-        var progress = ProgressLine("Sending", unit: "recipients", now: start, isTerminal: true) { part in
-            text.withLock { $0 += part }
-        }
-        progress.show(.init(done: 1, total: 2), now: start + .seconds(1))
-        #expect(
-            text.withLock { $0 } == "\r\u{1B}[KSending [############------------] 50% 1 of 2 recipients, 1/s, 1.0s left"
+        var progress = ProgressLine(
+            "Sending",
+            unit: "recipients",
+            now: start,
+            isTerminal: true,
+            write: { part in text.withLock { $0 += part } },
+            columns: { columns }
         )
+        progress.show(.init(done: 1, total: 2), now: start + .seconds(1))
+        #expect(text.withLock { $0 } == "\r\u{1B}[K\(line)")
     }
 
     @Test(arguments: [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567"), (-4321, "-4,321")])

@@ -35,6 +35,8 @@ enum BearerAnswer: Sendable, Equatable {
 struct BearerUnavailable: Sendable, Equatable {
     /// In snake_case or the provider's own word.
     let reason: String
+    /// What happened and what to do about it.
+    let detail: String
     /// Nothing is asked of the provider before.
     let retryAfter: Duration
     /// The provider said no to the account again and again; waiting will not help by itself.

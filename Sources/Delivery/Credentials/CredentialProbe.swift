@@ -16,15 +16,21 @@ package struct CredentialProbe: Sendable {
         }
 
         package let credential: CredentialID
+        /// `apns` or `fcm`.
+        package internal(set) var provider = ""
+        /// Of APNs, `production` or `sandbox`.
+        package internal(set) var environment: String?
         package let verdict: Verdict
-        /// The provider's word, or what went wrong on the way.
+        /// The provider's word, or a word for what went wrong on the way.
         package let reason: String
-        /// What to look at; empty when it was accepted.
+        /// What happened and what to look at; empty when it was accepted.
         package let advice: String
 
-        /// The provider did not say.
-        static func undecided(_ credential: ProviderCredential, reason: String) -> Finding {
-            Finding(credential: credential.id, verdict: .undecided, reason: reason, advice: "")
+        /// The provider did not say, and why.
+        static func undecided(_ credential: CredentialID, _ error: any Error) -> Finding {
+            var reason = "not_asked"
+            if let error = error as? HTTP2Error, case .unanswered(let cause, _) = error.code { reason = cause.reason }
+            return Finding(credential: credential, verdict: .undecided, reason: reason, advice: "\(error)")
         }
     }
 
@@ -57,7 +63,10 @@ package struct CredentialProbe: Sendable {
         var findings: [Finding] = []
         for row in rows.indices {
             let credential = try CredentialRow(rows, row: row)
-            findings.append(await examine(credential, client, tokens))
+            var finding = await examine(credential, client, tokens)
+            finding.provider = credential.provider
+            finding.environment = credential.environment
+            findings.append(finding)
         }
         await client.stop(within: .seconds(1))
         await link.close()
@@ -75,13 +84,13 @@ package struct CredentialProbe: Sendable {
                     credential: row.version.id,
                     verdict: isAnswer ? .refused : .undecided,
                     reason: why.reason,
-                    advice: credential.settingsHint
+                    advice: why.detail
                 )
             case .bearer(let bearer):
                 return try await ask(credential, bearer, client)
             }
         } catch {
-            return Finding(credential: row.version.id, verdict: .undecided, reason: "\(error)", advice: "")
+            return .undecided(row.version.id, error)
         }
     }
 

@@ -14,6 +14,7 @@ actor ProviderTokens {
         var failures = 0
         var retryAt: ContinuousClock.Instant?
         var lastReason = ""
+        var lastDetail = ""
         var lastIsRefusal = false
         var fetch: Task<BearerAnswer, Never>?
     }
@@ -84,6 +85,7 @@ actor ProviderTokens {
         return .unavailable(
             BearerUnavailable(
                 reason: record.lastReason,
+                detail: record.lastDetail,
                 retryAfter: max(.zero, retryAt - ContinuousClock.now),
                 isRefusal: record.lastIsRefusal && record.failures >= Self.refusalLimit
             )
@@ -117,6 +119,8 @@ actor ProviderTokens {
             if let refused, record.bearer?.issuedAt == refused.issuedAt { record.bearer = nil }
             record.failures += 1
             record.lastReason = refusal?.reason ?? "provider_token_unavailable"
+            // Settings are worth a look only where the provider found fault with them.
+            record.lastDetail = refusal.map { "\($0.description). \(credential.settingsHint)" } ?? "\(error)"
             record.lastIsRefusal = refusal?.isFinal ?? false
             let retryAt = ContinuousClock.now + backoff.delay(afterFailures: record.failures, atLeast: .seconds(1))
             record.retryAt = retryAt
@@ -126,7 +130,7 @@ actor ProviderTokens {
                     [
                         .credentialID: .describing(credential.id), .appID: .describing(credential.app),
                         .providerReason: .text(record.lastReason),
-                        .errorMessage: .text("\(refusal?.description ?? "\(error)"). \(credential.settingsHint)"),
+                        .errorMessage: .text(record.lastDetail),
                     ]
                 )
             }

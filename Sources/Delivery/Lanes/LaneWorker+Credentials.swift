@@ -218,14 +218,15 @@ extension LaneWorker {
 
     /// Asks the provider about a credential with a request that no device gets.
     private func ask(_ credential: ProviderCredential) async {
-        var finding = CredentialProbe.Finding.undecided(credential, reason: "")
-        if let bearer = bearers[credential.version] {
-            do {
-                let pool = try pools.pool(for: credential, bearer: bearer)
-                finding = try await CredentialProbe.ask(credential, client, pool)
-            } catch {
-                finding = .undecided(credential, reason: "\(error)")
+        let finding: CredentialProbe.Finding
+        do {
+            guard let bearer = bearers[credential.version] else {
+                throw DeliveryError(.configuration, "The bearer of credential \(credential.id) is gone")
             }
+            let pool = try pools.pool(for: credential, bearer: bearer)
+            finding = try await CredentialProbe.ask(credential, client, pool)
+        } catch {
+            finding = .undecided(credential.id, error)
         }
         guard var gate = gates[credential.version], gate.probe == .own else { return }
         switch finding.verdict {
@@ -240,7 +241,7 @@ extension LaneWorker {
         case .undecided:
             logger.warning(
                 "A credential is in doubt and its provider cannot be asked: its messages wait",
-                [.credentialID: .describing(credential.id), .errorMessage: .text(finding.reason)]
+                [.credentialID: .describing(credential.id), .errorMessage: .text(finding.advice)]
             )
             gates[credential.version] = nil
             for batch in using(credential) { delay(batch, by: Self.askAgainWait, reason: "credential_in_doubt") }

@@ -25,7 +25,10 @@ package struct Apps: Sendable {
     package func create(slug: String, name: String?) async throws -> AppID {
         try Self.checkSlug(slug)
         let rows = try await connection.query(SQLText.adminCreateApp, [.text(slug), .text(name)])
-        guard !rows.isEmpty else { throw CommandError(.refused, "there is an app called '\(slug)' already") }
+        guard !rows.isEmpty else {
+            let advice = "'peal app list' shows all, 'peal app set \(slug) …' changes it"
+            throw CommandError(.refused, "there is an app called '\(slug)' already", advice: advice)
+        }
         return AppID(try rows.int32(0, 0))
     }
 

@@ -22,7 +22,10 @@ package struct ArgumentParser: Sendable {
         var rest = words[...]
         if rest.first == "help" { rest = rest.dropFirst() + ["--help"] }
         while command.body == nil {
-            guard let word = rest.popFirst() else { return .help(command, path: path) }
+            guard let word = rest.popFirst() else {
+                if path.count == 1 { return .help(command, path: path) }
+                throw missingCommand(below: command, path: path)
+            }
             if Self.asksForHelp(word) { return .help(command, path: path) }
             if word == "--version", command.name == root.name { return .version }
             guard let next = command.subcommands.first(where: { $0.name == word }) else {
@@ -41,6 +44,12 @@ package struct ArgumentParser: Sendable {
 
     private static func asksForHelp(_ word: String) -> Bool {
         word == "--help" || word == "-h"
+    }
+
+    private func missingCommand(below command: Command, path: [String]) -> CommandError {
+        let names = command.subcommands.map(\.name).joined(separator: ", ")
+        let words = path.joined(separator: " ")
+        return CommandError(.usage, "one of \(names) is missing", at: words, advice: "See \(words) --help")
     }
 
     private func unknownCommand(_ word: String, below command: Command, path: [String]) -> CommandError {

@@ -9,6 +9,10 @@ package enum CommandRunner {
         // A peer that goes away is an error of one write, not the end of the process.
         signal(SIGPIPE, SIG_IGN)
         do {
+            if let word = words.first(where: { $0.unicodeScalars.contains("\u{FFFD}") }) {
+                // What is not UTF-8 has come this far only with its bytes lost.
+                throw CommandError(.usage, "a word of the command line is not UTF-8", at: "'\(word)'")
+            }
             switch try ArgumentParser(root: root).parse(words) {
             case .help(let command, let path):
                 try StandardOutput.write(CommandHelp.text(for: command, path: path))
@@ -48,6 +52,9 @@ extension CommandError {
         if unreachable.contains(error.code) || error.closesConnection {
             let advice = "check PEAL_DATABASE_URL and that the server is up; 'peal doctor' looks closer"
             self.init(.databaseUnreachable, "could not \(error.activity)", at: error.message, advice: advice)
+        } else if error.sqlState?.classCode == "42", error.message.hasPrefix("permission denied") {
+            let advice = "GRANT peal_worker TO the database user; 'peal migrate' needs the owner of the database"
+            self.init(.failure, "could not \(error.activity)", at: error.message, advice: advice)
         } else if error.code == .schema {
             self.init(.failure, "could not \(error.activity)", at: error.message)
         } else if let state = error.sqlState, Self.refusalClasses.contains(state.classCode) {

@@ -1,8 +1,9 @@
 /// Finds the name that somebody probably meant.
 package enum NearestName {
-    /// The name at the smallest edit distance, or nil when all are further than a third of the word's length (at least 2).
+    /// The name at the smallest edit distance, or nil when all are further than a third of the word's length (at least 2,
+    /// of words up to three letters 1).
     package static func of(_ word: String, among names: [String]) -> String? {
-        let limit = max(2, word.count / 3)
+        let limit = word.count <= 3 ? 1 : max(2, word.count / 3)
         let ranked = names.map { (name: $0, distance: distance(Array(word), Array($0))) }
         guard let best = ranked.min(by: { $0.distance < $1.distance }), best.distance <= limit else {
             return names.first { $0.hasPrefix(word) && word.count >= 2 }

@@ -22,6 +22,7 @@ package struct ProgressLine {
     private let label: String
     private let unit: String
     private let isTerminal: Bool
+    private let columns: () -> Int?
     private let interval: Duration
     private let write: (String) -> Void
     private let start: ContinuousClock.Instant
@@ -34,11 +35,13 @@ package struct ProgressLine {
         unit: String,
         now: ContinuousClock.Instant = .now,
         isTerminal: Bool = StandardOutput.errorIsTerminal,
-        write: @escaping (String) -> Void = StandardOutput.errorText
+        write: @escaping (String) -> Void = StandardOutput.errorText,
+        columns: @escaping () -> Int? = { StandardOutput.errorColumns }
     ) {
         self.label = label
         self.unit = unit
         self.isTerminal = isTerminal
+        self.columns = columns
         self.interval = isTerminal ? .milliseconds(100) : .seconds(2)
         self.write = write
         self.start = now
@@ -64,7 +67,10 @@ package struct ProgressLine {
     private mutating func draw(_ update: Update, now: ContinuousClock.Instant) {
         let text = describe(update, elapsed: now - start)
         if isTerminal {
-            write("\r\u{1B}[K\(text)")
+            // A line that is wider than the terminal could not be redrawn. The bar goes first.
+            let limit = columns().map { max(1, $0 - 1) } ?? Int.max
+            let fitting = text.count <= limit ? text : describe(update, elapsed: now - start, hasBar: false)
+            write("\r\u{1B}[K\(fitting.prefix(limit))")
         } else if update != lastUpdate {
             write(text + "\n")
         }
@@ -72,12 +78,12 @@ package struct ProgressLine {
         lastUpdate = update
     }
 
-    private func describe(_ update: Update, elapsed: Duration) -> String {
+    private func describe(_ update: Update, elapsed: Duration, hasBar: Bool = true) -> String {
         let seconds = elapsed / .seconds(1)
         let share = update.share ?? update.total.map { $0 == 0 ? 1 : min(1, Double(update.done) / Double($0)) }
         var text = label
         if let share {
-            if isTerminal { text += " \(Self.bar(share))" }
+            if isTerminal, hasBar { text += " \(Self.bar(share))" }
             text += " \(Int(share * 100))%"
         }
         text += " \(Digits.grouped(update.done))"

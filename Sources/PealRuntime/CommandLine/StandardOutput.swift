@@ -34,6 +34,13 @@ package enum StandardOutput {
     /// Whether standard error is a terminal: progress is drawn there.
     package static var errorIsTerminal: Bool { isatty(STDERR_FILENO) == 1 }
 
+    /// How many columns the terminal on standard error has; nil where there is none, or where it does not say.
+    package static var errorColumns: Int? {
+        var size = winsize()
+        guard unsafe ioctl(STDERR_FILENO, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return nil }
+        return Int(size.ws_col)
+    }
+
     private static func write(_ bytes: ArraySlice<UInt8>) throws(CommandError) {
         var rest = bytes
         while !rest.isEmpty {

@@ -78,8 +78,13 @@ package struct Settings: Sendable {
             )
         case (.some(let text), nil): return try Self.key(text, source: "PEAL_MASTER_KEY")
         case (nil, .some(let path)):
-            let text = String(decoding: try FileContents.read(path, limitBytes: 4096), as: UTF8.self)
-            return try Self.key(text, source: "PEAL_MASTER_KEY_FILE, \(path)")
+            let source = "PEAL_MASTER_KEY_FILE, \(path)"
+            do {
+                let text = String(decoding: try FileContents.read(path, limitBytes: 4096), as: UTF8.self)
+                return try Self.key(text, source: source)
+            } catch {
+                throw CommandError(error.status, error.what, at: source, advice: error.advice)
+            }
         }
     }
 

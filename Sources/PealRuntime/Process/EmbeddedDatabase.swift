@@ -33,10 +33,13 @@ package struct EmbeddedDatabase: Sendable {
             let connection = try await Database.connect(url, purpose: "up")
             try await Database.migrator(logger: logger).migrate(connection)
             await connection.close()
-            var lines = ["export PEAL_DATABASE_URL='\(url)'"]
-            if let masterKeyFile { lines.append("export PEAL_MASTER_KEY_FILE='\(masterKeyFile)'") }
             let environmentFile = "\(directory)/env"
-            try write(lines.joined(separator: "\n") + "\n", to: environmentFile, mode: 0o644)
+            let variables = [
+                ("PEAL_DATABASE_URL", url), ("PEAL_MASTER_KEY_FILE", masterKeyFile),
+                ("PEAL_CA_FILE", try settings.caFile.map(absolutePath)),
+            ]
+            let lines = variables.compactMap { name, value in value.map { "export \(name)=\(quoted($0))\n" } }
+            try write(lines.joined(), to: environmentFile, mode: 0o644)
             return EmbeddedDatabase(
                 url: url,
                 masterKey: masterKey,
@@ -73,6 +76,11 @@ package struct EmbeddedDatabase: Sendable {
         }
         let text = String(decoding: try FileContents.read(path, limitBytes: 4096), as: UTF8.self)
         return (try SealingKey(text: text), path)
+    }
+
+    /// A text as one word of a shell.
+    private static func quoted(_ text: String) -> String {
+        "'" + text.split(separator: "'", omittingEmptySubsequences: false).joined(separator: #"'\''"#) + "'"
     }
 
     private static func makeDirectory(_ path: String) throws -> String {

@@ -58,12 +58,17 @@ private struct DeviceImportSession {
                 try show(figures, byteCount, notices)
                 try Interruption.check(Self.resumption(figures))
             }
-            progress.finish(update(result, share: 1))
             try report?.flush()
+            guard result.read > 0 else {
+                let rows = firstLine > 2 ? "no rows from line \(firstLine) on" : "a header and no rows"
+                try StandardOutput.line("nothing to import: \(path) has \(rows)")
+                return .success
+            }
+            progress.finish(update(result, share: 1))
             try StandardOutput.line(summary(result))
             return result.refused == 0 ? .success : .refused
         } catch let failure as DeviceImport.Failure {
-            progress.finish(update(failure.report, share: nil))
+            if failure.report.read > 0 { progress.finish(update(failure.report, share: nil)) }
             let error = CommandError(describing: failure.underlying)
             if error.status == .interrupted || error.status == .terminated { throw error }
             let location = [error.location, Self.resumption(failure.report)].filter { !$0.isEmpty }

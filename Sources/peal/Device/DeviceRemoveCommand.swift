@@ -16,7 +16,7 @@ extension Command {
         let selection = try DeviceSelection(arguments, kindOptions: true)
         let connection = try await Database.open(purpose: "device remove")
         let removed = try await Devices(connection).remove(slug: arguments.positional("APP"), selection)
-        guard removed > 0 else { throw CommandError(.refused, "the app has no such device") }
+        guard removed > 0 else { throw CommandError.noSuchDevice }
         try StandardOutput.line("\(removed) removed")
         return .success
     }

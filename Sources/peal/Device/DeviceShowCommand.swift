@@ -16,10 +16,18 @@ extension Command {
         let connection = try await Database.open(purpose: "device show")
         let app = try await Apps(connection).find(arguments.positional("APP"))
         let rows = try await Devices(connection).page(app, selection, limit: 1000)
-        if rows.isEmpty { throw CommandError(.refused, "the app has no such device") }
+        if rows.isEmpty { throw CommandError.noSuchDevice }
         for row in rows {
             try StandardOutput.line(JSONLine.object(Devices.members(row, wholeTokens: arguments.flag("tokens"))))
         }
         return .success
     }
+}
+
+extension CommandError {
+    static let noSuchDevice = CommandError(
+        .refused,
+        "the app has no such device",
+        advice: "'peal device list APP' shows them"
+    )
 }

@@ -22,6 +22,7 @@ extension Command {
         let limit = try arguments.integer("limit", in: 1...10_000) ?? 20
         let before = try arguments.text("before").map { text throws(CommandError) in try jobID(text) }
         let connection = try await Database.open(purpose: "job list")
+        if let slug = arguments.text("app") { _ = try await Apps(connection).find(slug) }
         let rows = try await Jobs(connection)
             .page(app: arguments.text("app"), state: arguments.text("state"), before: before, limit: limit)
         if arguments.text("format") ?? "table" == "table" {

@@ -8,7 +8,7 @@ package import Telemetry
 /// Has the providers verify the credentials of an app, and records what they said.
 package struct CredentialVerification: Sendable {
     /// What `run` returns, by column.
-    package static let columns = ["id", "verdict", "reason", "advice"]
+    package static let columns = ["id", "provider", "environment", "verdict", "reason", "advice"]
 
     private let connection: PostgresConnection
     private let sealingKey: SealingKey
@@ -39,9 +39,11 @@ package struct CredentialVerification: Sendable {
                 [.credential(finding.credential), .bool(isAccepted), .text(isAccepted ? nil : finding.reason)]
             )
         }
-        let rows: [[Cell]] = findings.map { finding in
-            [
-                .number(Int(finding.credential.value)), .text(finding.verdict.rawValue), .text(finding.reason),
+        let rows: [[Cell]] = findings.sorted { $0.credential.value < $1.credential.value }.map { finding in
+            let isAccepted = finding.verdict == .accepted
+            return [
+                .number(Int(finding.credential.value)), .text(finding.provider), Cell(finding.environment),
+                .text(finding.verdict.rawValue), Cell(isAccepted ? nil : finding.reason),
                 Cell(finding.advice.isEmpty ? nil : finding.advice),
             ]
         }

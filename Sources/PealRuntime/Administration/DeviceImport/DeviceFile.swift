@@ -71,7 +71,13 @@ actor DeviceFile {
         let count = unsafe buffer.withUnsafeMutableBytes { unsafe read(descriptor, $0.baseAddress, $0.count) }
         if count < 0 {
             if errno == EINTR { return }
-            throw CommandError(.failure, "cannot read on: \(SystemError.text(errno))", at: path)
+            // What cannot be read at all, such as a directory, was the wrong file to name.
+            let isWhole = bytesRead == 0
+            throw CommandError(
+                isWhole ? .refused : .failure,
+                "cannot read it\(isWhole ? "" : " on"): \(SystemError.text(errno))",
+                at: path
+            )
         }
         bytesRead += count
         if count == 0 {

@@ -163,8 +163,9 @@ extension Doctor {
         do {
             try await Database.migrator().schemaRangeCheck(connection)
         } catch {
-            let error = CommandError(describing: error)
-            return [DoctorFinding("schema", .problem, error.whatAndWhere, advice: "run: peal migrate")]
+            let problem = CommandError(describing: error)
+            let advice = problem.advice.isEmpty ? "run: peal migrate" : problem.advice
+            return [DoctorFinding("schema", .problem, problem.whatAndWhere, advice: advice)]
         }
         do {
             return try await describeSchema(connection) + examineCredentials(connection)
