@@ -88,6 +88,34 @@ import Testing
         }
     }
 
+    @Test func `cases 49 and 50: a minimal message tells whether token or payload is refused`() async throws {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addFCM(app)
+            let tokens = (0..<70).map { "plain-\($0 + 100)" }
+            let devices = try await rig.addDevices(app, tokens: tokens, channel: "android")
+            // A bad token: whatever is sent to it is refused in general words.
+            rig.simulator.control.add(Rule(.fault(.invalidGeneric), tokenPrefix: tokens[0]))
+            try await rig.deliver { _ in
+                let job = try await rig.addJob("shop", devices: Array(devices[..<10])) { $0.route = .fcm }
+                #expect(try await rig.waitUntilDone(job))
+                #expect(try await rig.outcomes(job) == ["accepted": 9, "rejected:INVALID_ARGUMENT": 1])
+                #expect(try await rig.wait { try await disabled(rig) == [tokens[0]] })
+            }
+            // A bad message: all sixty are refused, and what asks about the tokens is not.
+            rig.simulator.control.set(rules: [Rule(.fault(.invalidGeneric), times: 60)])
+            let before = rig.simulator.ledger.totals.requests(to: .fcm)
+            try await rig.deliver { _ in
+                let job = try await rig.addJob("shop", devices: Array(devices[10...])) { $0.route = .fcm }
+                #expect(try await rig.waitUntilDone(job))
+                #expect(try await rig.outcomes(job) == ["rejected:INVALID_ARGUMENT": 60])
+                #expect(try await rig.wait { rig.simulator.ledger.totals.requests(to: .fcm) >= before + 80 })
+            }
+            #expect(rig.simulator.ledger.totals.requests(to: .fcm) == before + 80)
+            #expect(try await disabled(rig) == [tokens[0]])
+        }
+    }
+
     @Test func `promise 8: what is said with a time needs no proof`() async throws {
         try await DeliveryRig.with { rig in
             let app = try await rig.addApp("shop")

@@ -17,6 +17,8 @@ struct JobInHand: Sendable {
     /// The content, or why it cannot be read: then nothing of the job can be sent.
     let content: Result<Content, ContentError>
     var control: JobControl
+    /// How many tokens may still be examined that its refusals put under suspicion; see `LaneWorker.examineToken`.
+    var examinationsLeft = 20
 
     private var templates: [TemplateKey: NotificationTemplates] = [:]
 

@@ -146,11 +146,21 @@ package struct CredentialProbe: Sendable {
             let body = builder.makeBody(.bytes(builder.store(#"{"aps":{"content-available":1}}"#)))
             try builder.add(path: builder.store("/3/device/\(apnsToken(for: credential.id))"), body: body)
         case .fcm(let projectID, _, _, _, _):
-            try builder.addField("content-type", value: "application/json")
-            let text = #"{"validate_only":true,"message":{"token":"peal-credential-verify","data":{"peal":"verify"}}}"#
-            let body = builder.makeBody(.bytes(builder.store(text)))
-            try builder.add(path: builder.store("/v1/projects/\(projectID)/messages:send"), body: body)
+            return try validation(of: Array("peal-credential-verify".utf8), project: projectID)
         }
+        return builder.finish()
+    }
+
+    /// A minimal message that FCM checks and does not deliver.
+    static func validation(of token: [UInt8], project: String) throws(HTTP2Error) -> RequestBatch {
+        var builder = RequestBatchBuilder(timeLimit: timeLimit, reserving: 1, bytesEach: 512)
+        try builder.addField("content-type", value: "application/json")
+        var text = ByteWriter(capacity: 256)
+        text.append(json: .string(String(decoding: token, as: UTF8.self)))
+        let start = Array(#"{"validate_only":true,"message":{"token":"#.utf8)
+        let content = start + text.bytes + Array(#","data":{"peal":"verify"}}}"#.utf8)
+        let body = builder.makeBody(.bytes(builder.store(content)))
+        try builder.add(path: builder.store("/v1/projects/\(project)/messages:send"), body: body)
         return builder.finish()
     }
 

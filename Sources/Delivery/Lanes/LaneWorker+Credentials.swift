@@ -62,6 +62,8 @@ extension LaneWorker {
             take(answer, for: credential)
         case .probe(let credential, let isExpired):
             await renew(credential, isExpired: isExpired)
+        case .examine(let device, let job, let credential):
+            await examine(device, of: job, under: credential)
         case .ask(let credential):
             await ask(credential)
         case .refuse(let credential, let reason):

@@ -1,3 +1,4 @@
+import HTTP2
 import Postgres
 import PushCore
 import SQLText
@@ -7,20 +8,55 @@ import Telemetry
 extension LaneWorker {
     /// A provider called a token dead. What its word is worth is decided later, apart from the sending.
     func noteDead(_ word: DeadToken, reason: String, in batch: BatchInHand, _ index: Int) {
-        guard let credential = batch.dispatch?.credential, let recipients = batch.recipients,
-            let token = try? recipients.token(of: index)
+        let since = word.invalidSinceMilliseconds.map { WallClock.Instant(microsecondsSinceEpoch: $0 * 1_000) }
+        guard let credential = batch.dispatch?.credential,
+            let device = DeadDevice(batch, index, since: since, reason: reason)
         else { return }
-        let device = DeadDevice(
-            app: batch.row.app,
-            device: recipients.ids[index],
-            token: token,
-            since: word.invalidSinceMilliseconds.map { WallClock.Instant(microsecondsSinceEpoch: $0 * 1_000) },
-            reason: reason
-        )
         noteDead(word.certainty, device, under: credential)
     }
 
-    func noteDead(_ certainty: DeadToken.Certainty, _ device: DeadDevice, under credential: ProviderCredential) {
+    /// FCM refused a message in words that fit a bad token as well as a bad message: what it says to a minimal message
+    /// that it does not deliver tells which.
+    ///
+    /// Best effort, and bounded: each job may have twenty tokens examined that turn out to be good, so a faulty payload
+    /// costs twenty requests, not one for each recipient.
+    func examineToken(reason: String, in batch: BatchInHand, _ index: Int) {
+        guard let credential = batch.dispatch?.credential, case .fcm = credential.account,
+            let left = jobs[batch.row.job]?.examinationsLeft, left > 0,
+            let device = DeadDevice(batch, index, since: nil, reason: reason)
+        else { return }
+        jobs[batch.row.job]?.examinationsLeft = left - 1
+        run(.examine(device, of: batch.row.job, credential))
+    }
+
+    /// Only a refusal says something: FCM does not promise that `validate_only` finds every dead token.
+    func examine(_ device: DeadDevice, of job: JobID, under credential: ProviderCredential) async {
+        guard let bearer = bearers[credential.version], case .fcm(let project, _, _, _, _) = credential.account else {
+            return
+        }
+        let verdict: Verdict
+        do {
+            let pool = try pools.pool(for: credential, bearer: bearer)
+            let request = try CredentialProbe.validation(of: device.token, project: project)
+            let response = try await client.send(request, to: pool)
+            verdict = FCMResponse.interpret(status: response.status, body: response.body.span)
+        } catch {
+            return logger.debug(
+                "A token under suspicion could not be examined",
+                [.credentialID: .describing(credential.id), .errorMessage: .describing(error)]
+            )
+        }
+        switch verdict.disposition {
+        case .deadToken(let word): noteDead(word.certainty, device, under: credential)
+        case .payloadFault: noteDead(.orConfiguration, device, under: credential)
+        default: return
+        }
+        jobs[job]?.examinationsLeft += 1
+        inbox.signal.wake()
+    }
+
+    private func noteDead(_ certainty: DeadToken.Certainty, _ device: DeadDevice, under credential: ProviderCredential)
+    {
         switch certainty {
         case .stated:
             deadDevices.append(device)

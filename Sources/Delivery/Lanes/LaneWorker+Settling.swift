@@ -162,6 +162,9 @@ extension LaneWorker {
         let reason = reasons.index(of: text)
         switch verdict.disposition {
         case .settle, .payloadFault:
+            if verdict.disposition == .payloadFault(suspectsToken: true) {
+                examineToken(reason: text, in: batch, index)
+            }
             record(
                 batch,
                 index,

@@ -165,6 +165,14 @@ struct DeadDevice: Sendable {
     let reason: String
 }
 
+extension DeadDevice {
+    /// The device of a recipient of a batch; nil where it is not known any more.
+    init?(_ batch: BatchInHand, _ index: Int, since: WallClock.Instant?, reason: String) {
+        guard let recipients = batch.recipients, let token = try? recipients.token(of: index) else { return nil }
+        self.init(app: batch.row.app, device: recipients.ids[index], token: token, since: since, reason: reason)
+    }
+}
+
 /// What has to be asked of others for a credential, outside of the settling.
 enum CredentialErrand: Sendable {
     /// Get a bearer for the batches that wait for it.
@@ -173,6 +181,8 @@ enum CredentialErrand: Sendable {
     case probe(ProviderCredential, isExpired: Bool)
     /// Ask the provider with a request of our own whether the credential is accepted.
     case ask(ProviderCredential)
+    /// Find out with a message known to be good whether a token is why a message of the job was refused.
+    case examine(DeadDevice, of: JobID, ProviderCredential)
     /// Note in the database that the provider refuses it.
     case refuse(ProviderCredential, reason: String)
 }
