@@ -1,5 +1,8 @@
-/// The one connection of a loop: opened when it is first needed, and anew after it broke.
-package struct KeptConnection: Sendable {
+/// The one connection of a loop or a service: opened when it is first needed, and anew after it broke.
+///
+/// peal has no pool: each loop works through its statements one after the other, so a connection of its own is all that
+/// it can use, and the number of connections of a process is known. What waits between two failures is the loop.
+package actor KeptConnection {
     private let configuration: PostgresConfiguration
     private var connection: PostgresConnection?
 
@@ -7,23 +10,29 @@ package struct KeptConnection: Sendable {
         self.configuration = configuration
     }
 
-    /// The connection, opened if there is none that can be used.
-    package mutating func get() async throws(PostgresError) -> PostgresConnection {
+    /// The connection, opened if there is none that can be used. Give it to one task at a time for a transaction.
+    package func get() async throws(PostgresError) -> PostgresConnection {
         if let connection, connection.condition == .idle { return connection }
         await close()
         let opened = try await PostgresConnection.connect(configuration)
+        if let connection, connection.condition == .idle {
+            // Somebody else was quicker.
+            await opened.close()
+            return connection
+        }
         connection = opened
         return opened
     }
 
     /// Looks at an error that a statement on it threw: a connection that must not be used again is closed.
-    package mutating func note(_ error: PostgresError) async {
+    package func note(_ error: PostgresError) async {
         if error.closesConnection { await close() }
     }
 
     /// Closes the connection if it is open.
-    package mutating func close() async {
-        await connection?.close()
+    package func close() async {
+        let closing = connection
         connection = nil
+        await closing?.close()
     }
 }

@@ -67,7 +67,7 @@ import Testing
 
     @Test func `a kept connection is opened once, and anew when it broke`() async throws {
         try await withEmptyDatabase { database in
-            var kept = KeptConnection(database.configuration())
+            let kept = KeptConnection(database.configuration())
             let first = try await kept.get()
             #expect(try await kept.get() === first)
             await first.close()

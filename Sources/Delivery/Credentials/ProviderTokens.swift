@@ -19,7 +19,7 @@ actor ProviderTokens {
         var fetch: Task<BearerAnswer, Never>?
     }
 
-    private let database: DatabaseLink
+    private let database: KeptConnection
     private let masterKey: SealingKey?
     private let client: HTTP2Client
     private let tls: TLSContext
@@ -33,7 +33,7 @@ actor ProviderTokens {
     private static let refusalLimit = 3
 
     init(
-        database: DatabaseLink,
+        database: KeptConnection,
         masterKey: SealingKey?,
         client: HTTP2Client,
         tls: TLSContext,
@@ -140,7 +140,7 @@ actor ProviderTokens {
 
     /// What the database holds if it serves, else a new one, stored for all; if another process was first, theirs.
     private func current(_ credential: ProviderCredential, refused: Bearer?) async throws -> Bearer {
-        let connection = try await database.connection()
+        let connection = try await database.get()
         let stored = try await read(credential, on: connection)
         if let stored, stored.token != refused?.token,
             schedule.isFresh(stored, of: credential.account, now: WallClock.now())

@@ -19,7 +19,7 @@ extension LaneWorker {
     func flush() async {
         let startedAt = ContinuousClock.now
         do {
-            let connection = try await writer.connection()
+            let connection = try await writer.get()
             if let plan = pendingPlan {
                 try await write(plan, again: true, on: connection, startedAt: startedAt)
             } else {

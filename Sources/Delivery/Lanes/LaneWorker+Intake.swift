@@ -55,7 +55,7 @@ extension LaneWorker {
 
     /// Claims batches and begins them. Returns how many there were.
     private func claim(_ room: ClaimRoom) async throws -> Int {
-        let connection = try await reader.connection()
+        let connection = try await reader.get()
         let claimedAt = ContinuousClock.now
         let window = aheadBudget().firstWindow(ofBatches: room.limit)
         // Until the batches are in hand, and count by themselves.
@@ -263,7 +263,7 @@ extension LaneWorker {
             return advance(batch)
         }
         let half = row.size / 2
-        let connection = try await reader.connection()
+        let connection = try await reader.get()
         _ = try await connection.query(
             SQLText.deliverySplitBatch[lane],
             [

@@ -14,8 +14,8 @@ actor LaneWorker {
     let settings: LaneSettings
     let retryPolicy: RetryPolicy
     let logger: Logger
-    let reader: DatabaseLink
-    let writer: DatabaseLink
+    let reader: KeptConnection
+    let writer: KeptConnection
     let store: CredentialStore
     let tokens: ProviderTokens
     let client: HTTP2Client
@@ -85,8 +85,8 @@ actor LaneWorker {
         retryPolicy = configuration.retryPolicy
         let logger = configuration.logger.with([.lane: .text(lane.name)])
         self.logger = logger
-        reader = DatabaseLink(configuration.database)
-        writer = DatabaseLink(configuration.database)
+        reader = KeptConnection(configuration.database)
+        writer = KeptConnection(configuration.database)
         self.store = store
         self.tokens = tokens
         let inbox = CompletionInbox(wakeCount: settings.wakeCount)
