@@ -4,10 +4,6 @@ package struct DeliveryError: Error, Sendable, Equatable, CustomStringConvertibl
     package enum Code: Sendable, Equatable {
         /// A setting, a credential or the master key cannot be used as it is.
         case configuration
-        /// The provider gives no bearer for the credential now.
-        case providerTokenUnavailable
-        /// A row of the database is not what it should be.
-        case unexpectedRow
     }
 
     /// The kind of failure.

@@ -1,3 +1,5 @@
+import Telemetry
+
 /// The one connection of a loop or a service: opened when it is first needed, and anew after it broke.
 ///
 /// peal has no pool: each loop works through its statements one after the other, so a connection of its own is all that
@@ -21,6 +23,8 @@ package actor KeptConnection {
             return connection
         }
         connection = opened
+        let processID = await opened.announcedProcessID ?? 0
+        configuration.logger.debug("a database connection was opened", [.processID: .number(processID)])
         return opened
     }
 
@@ -33,6 +37,8 @@ package actor KeptConnection {
     package func close() async {
         let closing = connection
         connection = nil
-        await closing?.close()
+        guard let closing else { return }
+        await closing.close()
+        configuration.logger.debug("a database connection was closed")
     }
 }

@@ -4,8 +4,6 @@ import PushCore
 enum APNsTemplate {
     /// What APNs takes, in bytes of the whole body.
     static let payloadLimit = 4_096
-    /// The same for calls.
-    static let voipPayloadLimit = 5_120
 
     static func make(
         _ content: Content,

@@ -112,6 +112,13 @@ actor ProviderTokens {
                 logger.info("A bearer is there again", [.credentialID: .describing(credential.id)])
             }
             record = Record(bearer: bearer)
+            logger.debug(
+                "A bearer is used from now on",
+                [
+                    .credentialID: .describing(credential.id),
+                    .durationMilliseconds: .milliseconds(bearer.expiresAt - WallClock.now()),
+                ]
+            )
             return .bearer(bearer)
         } catch {
             let refusal = error as? GoogleToken.Refusal

@@ -115,5 +115,6 @@ extension LaneWorker {
         guard batch.markDone(index) else { return }
         batch.results.append(device: batch.device(of: index), outcome: outcome, status: status, reason: reason)
         unflushedCount += 1
+        logSettled(batch, index, outcome, status: status, reason: reason)
     }
 }

@@ -77,6 +77,7 @@ extension LaneWorker {
         }
         let report = try await writeIntoPartitions(plan, on: connection)
         pendingPlan = nil
+        logFlushed(plan, startedAt: startedAt)
         for unit in plan.units {
             if report.ours.contains(unit.row.id.value) {
                 flushed(unit, startedAt: startedAt)

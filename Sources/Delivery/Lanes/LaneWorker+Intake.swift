@@ -168,6 +168,7 @@ extension LaneWorker {
 
     private func begin(_ batch: BatchInHand) async throws {
         let row = batch.row
+        logBegun(batch)
         guard batch.lifecycle.isSending else { return }
         if row.isPoisoned { return try await splitPoisoned(batch) }
         guard let job = jobs[row.job] else { return settleRest(batch, .rejected, reason: "job_missing") }

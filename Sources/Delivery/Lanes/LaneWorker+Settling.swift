@@ -120,6 +120,7 @@ extension LaneWorker {
             uniqueID = completion.fieldRange(AnswerField.apnsUniqueID.rawValue)
         }
         batch.results.appendAccepted(device: device, status: completion.status, id: id, uniqueID: uniqueID, in: bytes)
+        logSettled(batch, index, .accepted, status: completion.status, reason: .none)
     }
 
     private func followAnswer(_ verdict: Verdict, _ completion: Completion, in batch: BatchInHand, _ index: Int) {

@@ -29,7 +29,9 @@ final class PoolEventLog: Sendable {
                 "The provider cannot be reached",
                 [.errorMessage: .text(event.message)]
             )
-        case .goAway, .lost, .retired:
+        case .goAway:
+            logger.debug("The provider asks to leave a connection", [.errorMessage: .text(event.message)])
+        case .lost, .retired:
             logger.debug("A connection to the provider ends", [.errorMessage: .text(event.message)])
         }
     }

@@ -12,11 +12,6 @@ package struct DeviceSelection: Sendable {
     package var isDisabled: Bool?
 
     package init() {}
-
-    /// Whether it names devices, and not only a kind of them.
-    package var namesDevices: Bool {
-        deviceID != nil || externalID != nil || installationID != nil || token != nil
-    }
 }
 
 /// Lists and removes devices.
