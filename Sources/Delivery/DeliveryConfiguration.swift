@@ -116,7 +116,7 @@ package struct LaneSettings: Sendable {
         hardBatchLimit: 64,
         messageLimit: 15_000,
         claimLimit: 2,
-        aheadLimit: 4_000,
+        aheadLimit: 12_000,
         flushInterval: .milliseconds(250),
         flushCount: 5_000,
         wakeCount: 512,

@@ -19,6 +19,11 @@ import Testing
         #expect(moved == 200)
         let again = floor.floor(now: start + .seconds(11))
         #expect(again == ClaimFloor.none)
+        let back = floor.floor(now: start + .seconds(12))
+        #expect(back == 200)
+        floor.sweepAgain()
+        let next = floor.floor(now: start + .seconds(13))
+        #expect(next == ClaimFloor.none, "one expired lease was found, so there may be more")
     }
 
     private func room(_ batches: [(app: Int32, messages: Int, isSlow: Bool)]) -> ClaimRoom {

@@ -10,7 +10,8 @@
 ///     excess    = sum over p of max(0, ahead(p) - streams(p)),
 ///
 /// a flush never raises `excess` above `limit`, and the doubt is at most the sum of `streams(p)` plus `limit`. The limits
-/// of the lanes add up to one flush of 5,000 (`LaneSettings.aheadLimit`). What a worker before us left in doubt counts as
+/// of the lanes add up to one flush of 13,000 (`LaneSettings.aheadLimit`): what a flush interval of 250 ms settles at 50,000
+/// a second. A third of it makes flushes of the size at which COPY costs twice as much a row. What a worker before us left in doubt counts as
 /// permitted: it was that worker's doubt, and makes our own smaller.
 ///
 /// A pool may use half of what the others leave of three quarters of the limit: one whose provider is silent cannot take

@@ -38,4 +38,9 @@ struct ClaimFloor: Sendable {
         guard let oldest = samples.first, now - oldest.at >= lag else { return Self.none }
         return oldest.clock
     }
+
+    /// Lets the next claim look below the floor too: where one batch had outlived its lease, there are likely more.
+    mutating func sweepAgain() {
+        sweptAt = nil
+    }
 }

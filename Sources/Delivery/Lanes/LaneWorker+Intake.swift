@@ -73,6 +73,7 @@ extension LaneWorker {
         clockOffset = try ClaimedBatch.serverTime(rows) - WallClock.now()
         let claimed = try rows.indices.map { try ClaimedBatch(rows, row: $0) }
             .sorted { ($0.tag, $0.id) < ($1.tag, $1.id) }
+        if claimed.contains(where: \.isReclaimed) { floor.sweepAgain() }
         try await begin(claimed, claimedAt: claimedAt, on: connection)
         if let newest = claimed.last { try await moveClock(to: newest.tag, on: connection) }
         return claimed.count
