@@ -17,6 +17,12 @@ extension SQLText {
     /// Freezes and publishes small urgent jobs, many at once.
     package static let fanoutSmallJobs = statement("fanout_small_jobs", PackageResources.fanout_small_jobs_sql)
 
+    /// Notes that a step of a freeze ran out of time.
+    package static let fanoutNoteFreezeTimeout = statement(
+        "fanout_note_freeze_timeout",
+        PackageResources.fanout_note_freeze_timeout_sql
+    )
+
     /// Gives up a job for good.
     package static let fanoutDiscardJob = statement("fanout_discard_job", PackageResources.fanout_discard_job_sql)
 }

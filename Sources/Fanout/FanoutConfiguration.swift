@@ -14,6 +14,10 @@ package struct FanoutConfiguration: Sendable {
     package var restWhenFull: Duration = .milliseconds(200)
     /// How long a job is left alone after a step failed for a reason that may pass.
     package var restAfterFailure: Duration = .seconds(5)
+    /// How long one step of a freeze may take; the lease at most.
+    package var freezeDeadline: Duration = .seconds(60)
+    /// How often in a row a step of a freeze may run out of time before the job is given up.
+    package var freezeTimeouts: Int32 = 5
     /// How often small urgent jobs are looked for without a wake-up.
     package var urgentPoll: Duration = .milliseconds(50)
     /// How often other jobs are looked for without a wake-up.

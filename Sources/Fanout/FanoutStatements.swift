@@ -10,20 +10,48 @@ struct ClaimedJob: Sendable, Equatable {
     let isFrozen: Bool
 }
 
+/// How many jobs may be claimed, and of whom.
+struct JobRoom: Sendable, Equatable {
+    var limit: Int
+    /// The claim begins with the app after this one.
+    var after: AppID = .none
+    /// Apps that have their share of the places already.
+    var fullApps: [AppID] = []
+}
+
+/// What one turn of small jobs did.
+struct SmallJobsTurn: Sendable, Equatable {
+    let jobs: Int32
+    let batches: Int32
+    /// Whether some wait that had no room in this turn.
+    let hasMore: Bool
+    /// The app that the next turn is to begin after.
+    let lastApp: AppID
+}
+
+extension AppID {
+    /// Before every app.
+    static let none = AppID(0)
+}
+
 /// The fan-out's statements on one connection. Each is one transaction.
 struct FanoutStatements: Sendable {
     let connection: PostgresConnection
     let configuration: FanoutConfiguration
 
-    /// Claims up to so many jobs of each urgent lane, and up to so many campaigns; urgent ones come first.
+    /// Claims jobs of each urgent lane, and campaigns, as there is room; urgent ones come first.
     func claimJobs(
         _ token: LeaseToken,
-        urgent: Int,
-        campaigns: Int
+        urgent: JobRoom,
+        campaigns: JobRoom
     ) async throws(PostgresError) -> [ClaimedJob] {
         let rows = try await connection.query(
             SQLText.fanoutClaimJobs,
-            [.lease(token), leaseMilliseconds, .int32(Int32(clamping: urgent)), .int32(Int32(clamping: campaigns))]
+            [
+                .lease(token), leaseMilliseconds, .int32(Int32(clamping: urgent.limit)),
+                .int32(Int32(clamping: campaigns.limit)), .int32(urgent.after.value), .int32(campaigns.after.value),
+                .int32s(urgent.fullApps.map(\.value)), .int32s(campaigns.fullApps.map(\.value)),
+            ]
         )
         var jobs: [ClaimedJob] = []
         for row in rows.indices {
@@ -51,7 +79,7 @@ struct FanoutStatements: Sendable {
             SQLText.fanoutFreezeStep,
             [.job(id), .lease(token), leaseMilliseconds, .int32(configuration.devicesPerStep)],
             // A narrow rule is resolved in one step, whatever it takes to find its devices.
-            deadline: configuration.lease
+            deadline: configuration.freezeDeadline
         )
         return (state: try state(rows), added: try rows.int64(0, 1))
     }
@@ -66,19 +94,34 @@ struct FanoutStatements: Sendable {
         return (state: try state(rows), batches: try rows.int32(0, 1))
     }
 
-    /// Takes small jobs of a lane to ready batches; `since` nil looks at all jobs.
+    /// Takes small jobs of a lane to ready batches, of each waiting app its share; `since` nil looks at all jobs.
     func fanOutSmallJobs(
         _ lane: Lane,
-        since age: Duration?
-    ) async throws(PostgresError) -> (jobs: Int32, batches: Int32) {
+        since age: Duration?,
+        after app: AppID = .none
+    ) async throws(PostgresError) -> SmallJobsTurn {
         let rows = try await connection.query(
             SQLText.fanoutSmallJobs,
             [
                 .text(lane.name), .int32(configuration.smallJobsPerStep),
-                .int64(age.map(\.wholeMillisecondsRoundedUp)),
+                .int64(age.map(\.wholeMillisecondsRoundedUp)), .int32(app.value),
             ]
         )
-        return (jobs: try rows.int32(0, 0), batches: try rows.int32(0, 1))
+        return SmallJobsTurn(
+            jobs: try rows.int32(0, 0),
+            batches: try rows.int32(0, 1),
+            hasMore: try rows.bool(0, 2),
+            lastApp: AppID(try rows.int32(0, 3))
+        )
+    }
+
+    /// Notes that a step of a freeze ran out of time; true where that came to pass too often and the job was given up.
+    func noteFreezeTimeout(_ id: JobID, _ token: LeaseToken) async throws(PostgresError) -> Bool {
+        let rows = try await connection.query(
+            SQLText.fanoutNoteFreezeTimeout,
+            [.job(id), .lease(token), .int32(configuration.freezeTimeouts)]
+        )
+        return try rows.bool(0, 0)
     }
 
     /// Gives up a job for good; false where it was no longer ours.

@@ -30,6 +30,7 @@ struct JobLoop<LoopClock: Clock> where LoopClock.Duration == Duration {
     private let token = LeaseToken(UUIDValue.random())
     private var urgent: [Held] = []
     private var campaigns: [Held] = []
+    private var shares: JobShares
 
     init(
         _ database: PostgresConfiguration,
@@ -42,10 +43,13 @@ struct JobLoop<LoopClock: Clock> where LoopClock.Duration == Duration {
         self.driver = driver
         self.logger = logger
         self.onPublished = onPublished
+        shares = JobShares(places: configuration.jobsInHand)
         connection = KeptConnection(database)
     }
 
-    /// Takes one step of each urgent job in hand and of one campaign, the campaigns in turns; true while there are any.
+    /// Takes one step of each urgent job in hand and of one campaign; true while there are any.
+    ///
+    /// The apps take turns, and in an app its campaigns.
     ///
     /// So an urgent job waits for one step of a campaign at most.
     mutating func turn() async throws(PostgresError) -> Bool {
@@ -57,8 +61,9 @@ struct JobLoop<LoopClock: Clock> where LoopClock.Duration == Duration {
                 try await step(&urgent[position], statements, &ended)
             }
             if !campaigns.isEmpty {
-                try await step(&campaigns[0], statements, &ended)
-                campaigns.append(campaigns.removeFirst())
+                let next = shares.next(among: campaigns.map(\.job.appID))
+                campaigns.append(campaigns.remove(at: next))
+                try await step(&campaigns[campaigns.count - 1], statements, &ended)
             }
             try await release(ended.rested, rest: configuration.restWhenFull, statements)
             try await release(ended.failed, rest: configuration.restAfterFailure, statements)
@@ -90,9 +95,10 @@ struct JobLoop<LoopClock: Clock> where LoopClock.Duration == Duration {
         guard !driver.isStopped else { return }
         let claimed = try await statements.claimJobs(
             token,
-            urgent: max(0, configuration.jobsInHand - urgent.count),
-            campaigns: max(0, configuration.jobsInHand - campaigns.count)
+            urgent: shares.room(beside: urgent.map(\.job.appID), of: .transactional),
+            campaigns: shares.room(beside: campaigns.map(\.job.appID), of: .campaign)
         )
+        shares.claimed(claimed)
         // A job in hand comes again only when its lease ran out under us, which the new claim cures.
         let known = Set((urgent + campaigns).map(\.job.id))
         for job in claimed where !known.contains(job.id) {
@@ -163,6 +169,15 @@ struct JobLoop<LoopClock: Clock> where LoopClock.Duration == Duration {
             let wasHeld = try await statements.discard(job.id, token, reason: error.message)
             ended.letGo.append(job.id)
             if wasHeld { logger.warning("job discarded: its audience cannot be frozen", metadata) }
+        case .passing where action == .freeze && error.code == .deadline:
+            let isGivenUp = try await statements.noteFreezeTimeout(job.id, token)
+            logger.warning(
+                isGivenUp
+                    ? "job discarded: its audience takes too long to be found"
+                    : "a step of a freeze ran out of time, the job rests",
+                metadata
+            )
+            if isGivenUp { ended.letGo.append(job.id) } else { ended.failed.append(job.id) }
         case .lasting, .passing:
             logger.warning("a step of the fan-out failed, the job rests", metadata)
             ended.failed.append(job.id)

@@ -18,6 +18,8 @@ struct SmallJobLoop<LoopClock: Clock> where LoopClock.Duration == Duration {
     let onTurnEnd: @Sendable () -> Void
     var connection: KeptConnection
     private var nextFullLook: LoopClock.Instant
+    /// The app that each lane's next turn begins after.
+    private var lastApps: [Lane: AppID] = [:]
 
     init(
         _ database: PostgresConfiguration,
@@ -60,14 +62,19 @@ struct SmallJobLoop<LoopClock: Clock> where LoopClock.Duration == Duration {
         let statements = FanoutStatements(connection: try await connection.get(), configuration: configuration)
         var hasMore = false
         for lane in [Lane.call, .transactional] {
-            let taken = try await statements.fanOutSmallJobs(lane, since: isFullLook ? nil : Self.youngAge)
+            let taken = try await statements.fanOutSmallJobs(
+                lane,
+                since: isFullLook ? nil : Self.youngAge,
+                after: lastApps[lane] ?? .none
+            )
+            lastApps[lane] = taken.lastApp
             guard taken.jobs > 0 else { continue }
             logger.debug(
                 "small jobs published",
                 [.lane: .text(lane.name), .count: .number(taken.jobs), .batchSize: .number(taken.batches)]
             )
             if taken.batches > 0 { onPublished(lane) }
-            if taken.jobs >= configuration.smallJobsPerStep { hasMore = true }
+            if taken.hasMore { hasMore = true }
         }
         return hasMore
     }

@@ -41,6 +41,21 @@ import Testing
         #expect(room([(1, 100, false)]).excludedApps.isEmpty)
     }
 
+    @Test func `promise 9: ten apps whose provider is silent leave a place for an eleventh`() {
+        var hand: [ClaimRoom.Batch] = []
+        // Each app has batches without end, and they come first in the fair order.
+        while true {
+            let room = ClaimRoom(hand, settings: .transactional)
+            guard let app = (1...10).map({ AppID($0) }).first(where: { !room.excludedApps.contains($0) }),
+                room.limit > 0
+            else { break }
+            hand += Array(repeating: ClaimRoom.Batch(app: app, messages: 1, isSlow: false), count: room.limit)
+        }
+        let room = ClaimRoom(hand, settings: .transactional)
+        #expect(room.limit > 0)
+        #expect(room.excludedApps == (1...10).map { AppID($0) })
+    }
+
     @Test func `slow batches take no places, but their app gets no more`() {
         let slow = room(Array(repeating: (1, 5_000, true), count: 20))
         #expect(slow.limit == LaneSettings.campaign.claimLimit)

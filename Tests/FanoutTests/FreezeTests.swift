@@ -1,5 +1,6 @@
 import Postgres
 import PushCore
+import Telemetry
 import TestSupport
 import Testing
 
@@ -19,7 +20,7 @@ struct ManualFanout {
 
     @discardableResult
     func claim() async throws -> [JobID] {
-        try await statements.claimJobs(token, urgent: 100, campaigns: 100).map(\.id)
+        try await statements.claimJobs(token, urgent: JobRoom(limit: 100), campaigns: JobRoom(limit: 100)).map(\.id)
     }
     func freeze(_ job: JobID) async throws -> FreezeState { try await statements.freeze(job, token).state }
     func publish(_ job: JobID) async throws -> PublishState { try await statements.publish(job, token).state }
@@ -388,6 +389,62 @@ struct ManualFanout {
                 let error = await #expect(throws: PostgresError.self) { try await fanout.freeze(job) }
                 #expect(error.map { StepFailure($0) } == .lasting)
             }
+        }
+    }
+
+    @Test func `a freeze that runs out of time again and again is given up with a reason, the others go on`()
+        async throws
+    {
+        try await withSendFixture(devices: 100) { fixture in
+            // The devices of this rule are not found while someone holds the table.
+            let job = try await fixture.insertJob(audience: #"{"filter": {"tag.vip": true}}"#)
+            let blocker = try await fixture.database.connect()
+            try await blocker.execute("BEGIN; LOCK TABLE peal.device IN ACCESS EXCLUSIVE MODE")
+            var configuration = FanoutConfiguration()
+            configuration.freezeDeadline = .milliseconds(30)
+            configuration.restAfterFailure = .zero
+            configuration.campaignPoll = .milliseconds(5)
+            let service = FanoutService(
+                database: fixture.database.configuration(logger: Logger(level: .error)),
+                configuration: configuration,
+                logger: Logger(level: .error),
+                clock: ContinuousClock(),
+                onPublished: { _ in }
+            )
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask { await service.run() }
+                defer { service.stop() }
+                try await eventually("the job is given up") { try await fixture.state(job) == "discarded" }
+            }
+            try await blocker.execute("ROLLBACK")
+            #expect(try await fixture.number("SELECT freeze_timeouts FROM peal.job") == 5)
+            let failure = try await fixture.text("SELECT failure FROM peal.job_status WHERE id = $1", [.job(job)])
+            #expect(failure?.hasPrefix("audience: its devices could not be found in time, 5 times in a row") == true)
+            try await fixture.query("SELECT peal.sweep_ended_jobs(10, 1000)")
+            #expect(try await fixture.number("SELECT count(*) FROM peal.job WHERE completed_at IS NOT NULL") == 1)
+            try await fixture.expectAccounts()
+        }
+    }
+
+    @Test func `a rule that grew too large since its INSERT is an error that lasts`() async throws {
+        try await withSendFixture(devices: 10) { fixture in
+            let values = (0..<1_000).map { "\"\(String(repeating: "x", count: 30))\($0)\"" }.joined(separator: ",")
+            for name in ["a", "b"] {
+                try await fixture.query(
+                    "INSERT INTO peal.segment (app_id, name, filter) SELECT id, $1, '{\"tag.x\": 1}' FROM peal.app WHERE slug = 'shop'",
+                    [.text(name)]
+                )
+            }
+            let job = try await fixture.insertJob(audience: #"{"segments": ["a"], "excluded_segments": ["b"]}"#)
+            try await fixture.query(
+                "UPDATE peal.segment SET filter = $1::jsonb",
+                [.text("{\"tag.x\": {\"in\": [\(values)]}}")]
+            )
+            let fanout = ManualFanout(fixture.connection)
+            try await fanout.claim()
+            let error = await #expect(throws: PostgresError.self) { try await fanout.freeze(job) }
+            #expect(error.map { StepFailure($0) } == .lasting)
+            #expect(error?.message.hasPrefix("audience: the rule of all its segments together is ") == true)
         }
     }
 }

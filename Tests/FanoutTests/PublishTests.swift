@@ -157,11 +157,40 @@ import Testing
             var jobs: [JobID] = []
             for _ in 0..<3 { jobs.append(try await fixture.insertJob(audience: #"{"all": true}"#)) }
             let fanout = ManualFanout(fixture.connection)
-            let first = try await fanout.statements.claimJobs(fanout.token, urgent: 0, campaigns: 1)
+            let none = JobRoom(limit: 0)
+            let first = try await fanout.statements.claimJobs(fanout.token, urgent: none, campaigns: JobRoom(limit: 1))
             #expect(first.map(\.id) == [jobs[0]])
             try await fanout.statements.releaseJobs([jobs[0]], fanout.token, rest: .zero)
-            let rest = try await fanout.statements.claimJobs(fanout.token, urgent: 0, campaigns: 2)
+            let rest = try await fanout.statements.claimJobs(fanout.token, urgent: none, campaigns: JobRoom(limit: 2))
             #expect(Set(rest.map(\.id)) == [jobs[1], jobs[2]])
+        }
+    }
+
+    @Test func `promise 9: fifty campaigns of one app share its weight beside one of another`() async throws {
+        try await withSendFixture(devices: 2_000) { fixture in
+            try await fixture.addDevices(20_000, app: "talk")
+            var many: [JobID] = []
+            for _ in 0..<50 { many.append(try await fixture.insertJob(audience: #"{"all": true}"#)) }
+            let one = try await fixture.insertJob(audience: #"{"all": true}"#, app: "talk")
+            let fanout = ManualFanout(fixture.connection, devicesPerStep: 1_000)
+            // The first claim takes it although fifty came before, and leaves room for whoever comes next.
+            let first = try await fanout.statements.claimJobs(
+                fanout.token,
+                urgent: JobRoom(limit: 0),
+                campaigns: JobRoom(limit: 16)
+            )
+            #expect(first.map(\.id).contains(one))
+            #expect(first.count == 7)
+            try await fanout.claim()
+            for job in many + [one] { _ = try await fanout.freezeAll(job) }
+            for job in many + [one] { _ = try await fanout.publish(job) }
+            let share = try await fixture.number(
+                """
+                SELECT round(100 * sum(b.size) FILTER (WHERE a.slug = 'talk') / sum(b.size))
+                FROM (SELECT * FROM peal.batch ORDER BY vt, id LIMIT 30) AS b JOIN peal.app AS a ON a.id = b.app_id
+                """
+            )
+            #expect(45...55 ~= share)
         }
     }
 }

@@ -10,23 +10,28 @@ import Testing
         FanoutStatements(connection: connection, configuration: FanoutConfiguration())
     }
 
+    /// Takes one turn; how many jobs it took, and how many batches they became.
+    private func take(_ fixture: SendFixture, _ lane: Lane, since age: Duration?) async throws -> [Int32] {
+        let turn = try await statements(fixture.connection).fanOutSmallJobs(lane, since: age)
+        return [turn.jobs, turn.batches]
+    }
+
     /// Inserts jobs for one user each.
-    private func insertJobs(_ fixture: SendFixture, users: ClosedRange<Int>) async throws {
+    private func insertJobs(_ fixture: SendFixture, app: String = "shop", users: ClosedRange<Int>) async throws {
         try await fixture.query(
             """
             INSERT INTO peal.job (app, audience, content)
-            SELECT 'shop', jsonb_build_object('external_ids', jsonb_build_array('user-' || n)), '{"title": "Hello"}'
+            SELECT $3, jsonb_build_object('external_ids', jsonb_build_array('user-' || n)), '{"title": "Hello"}'
             FROM generate_series($1, $2) AS n
             """,
-            [.int64(Int64(users.lowerBound)), .int64(Int64(users.upperBound))]
+            [.int64(Int64(users.lowerBound)), .int64(Int64(users.upperBound)), .text(app)]
         )
     }
 
     @Test func `a job for one user becomes a ready batch in one statement`() async throws {
         try await withSendFixture(devices: 10) { fixture in
             let job = try await fixture.insertJob(audience: #"{"external_ids": ["user-5"]}"#)
-            let taken = try await statements(fixture.connection).fanOutSmallJobs(.transactional, since: .seconds(10))
-            #expect(taken == (1, 1))
+            #expect(try await take(fixture, .transactional, since: .seconds(10)) == [1, 1])
             try await fixture.expectAccounts()
             let batch = try await fixture.query(
                 """
@@ -42,7 +47,7 @@ import Testing
             #expect(try batch.bytes(0, 4) == [0])
             #expect(try batch.int64Array(0, 5) == [5])
             #expect(try await fixture.state(job) == "running")
-            #expect(try await statements(fixture.connection).fanOutSmallJobs(.transactional, since: nil) == (0, 0))
+            #expect(try await take(fixture, .transactional, since: nil) == [0, 0])
         }
     }
 
@@ -53,7 +58,7 @@ import Testing
             let job = try await fixture.insertJob(
                 audience: #"{"external_ids": ["anna", "nobody"], "device_ids": [1, 2, 77]}"#
             )
-            #expect(try await statements(fixture.connection).fanOutSmallJobs(.transactional, since: nil) == (1, 2))
+            #expect(try await take(fixture, .transactional, since: nil) == [1, 2])
             try await fixture.expectAccounts()
             let status = try await fixture.query(
                 "SELECT audience, remaining, skipped_by_reason::text FROM peal.job_status WHERE id = $1",
@@ -70,7 +75,7 @@ import Testing
     @Test func `a job that reaches nobody completes with its reasons`() async throws {
         try await withSendFixture(devices: 1) { fixture in
             let job = try await fixture.insertJob(audience: #"{"external_ids": ["nobody"]}"#)
-            #expect(try await statements(fixture.connection).fanOutSmallJobs(.transactional, since: nil) == (1, 0))
+            #expect(try await take(fixture, .transactional, since: nil) == [1, 0])
             #expect(try await fixture.state(job) == "completed")
             #expect(try await fixture.results(job, "skipped") == 1)
             try await fixture.expectAccounts()
@@ -108,13 +113,13 @@ import Testing
         try await withSendFixture(devices: 10) { fixture in
             try await fixture.query(
                 """
-                INSERT INTO peal.job (id, app, audience, content)
-                VALUES ('00000000-0000-7000-8000-000000000001', 'shop', '{"device_ids": [1]}', '{"title": "x"}')
+                INSERT INTO peal.job (app, audience, content)
+                VALUES ('shop', '{"device_ids": [1]}', '{"title": "x"}')
                 """
             )
-            let statements = statements(fixture.connection)
-            #expect(try await statements.fanOutSmallJobs(.transactional, since: .seconds(10)) == (0, 0))
-            #expect(try await statements.fanOutSmallJobs(.transactional, since: nil) == (1, 1))
+            try await fixture.query("UPDATE peal.job SET send_at = now() - interval '21 seconds'")
+            #expect(try await take(fixture, .transactional, since: .seconds(10)) == [0, 0])
+            #expect(try await take(fixture, .transactional, since: nil) == [1, 1])
         }
     }
 
@@ -128,7 +133,7 @@ import Testing
                 "INSERT INTO peal.segment SELECT id, 'vip', '{\"tag.vip\": true}' FROM peal.app WHERE slug = 'shop'"
             )
             _ = try await fixture.insertJob(audience: audience, lane: .transactional)
-            #expect(try await statements(fixture.connection).fanOutSmallJobs(.transactional, since: nil) == (0, 0))
+            #expect(try await take(fixture, .transactional, since: nil) == [0, 0])
         }
     }
 
@@ -136,7 +141,7 @@ import Testing
         try await withSendFixture(devices: 10) { fixture in
             for user in [3, 4] { _ = try await fixture.insertJob(audience: "{\"device_ids\": [\(user)]}", lane: .call) }
             let before = try await fixture.number("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")
-            #expect(try await statements(fixture.connection).fanOutSmallJobs(.call, since: nil) == (2, 2))
+            #expect(try await take(fixture, .call, since: nil) == [2, 2])
             #expect(try await fixture.number("SELECT min(vt) FROM peal.batch_call") >= before)
             #expect(try await fixture.number("SELECT count(*) FROM peal.batch_call") == 2)
             #expect(try await fixture.number("SELECT count(*) FROM peal.app_lane") == 0)
@@ -154,9 +159,9 @@ import Testing
                 VALUES ('shop', '{"device_ids": [3]}', '{"title": "x"}', now() + interval '1 hour')
                 """
             )
-            #expect(try await statements(fixture.connection).fanOutSmallJobs(.transactional, since: nil) == (0, 0))
+            #expect(try await take(fixture, .transactional, since: nil) == [0, 0])
             try await fixture.query("SELECT peal.resume_job($1)", [.job(paused)])
-            #expect(try await statements(fixture.connection).fanOutSmallJobs(.transactional, since: nil) == (1, 1))
+            #expect(try await take(fixture, .transactional, since: nil) == [1, 1])
         }
     }
 
@@ -174,6 +179,142 @@ import Testing
                 """
             )
             #expect(outOfOrder == 0)
+        }
+    }
+
+    @Test func `promise 9: a job that waits behind ten thousand of another app is taken in the next turn`() async throws
+    {
+        try await withSendFixture(devices: 1_000) { fixture in
+            try await fixture.addDevices(2, app: "talk")
+            for _ in 0..<10 { try await insertJobs(fixture, users: 1...1_000) }
+            for age in [Duration.seconds(600), nil] {
+                try await insertJobs(fixture, app: "talk", users: 1...2)
+                let turn = try await statements(fixture.connection).fanOutSmallJobs(.transactional, since: age)
+                #expect(turn.jobs <= 250 && turn.hasMore)
+                #expect(
+                    try await fixture.number("SELECT count(*) FROM peal.job WHERE app = 'talk' AND state = 'available'")
+                        == 0
+                )
+                #expect(try await fixture.number("SELECT count(*) FROM peal.batch AS b WHERE b.vt < 20") > 0)
+            }
+            // And the other's wait no longer for it.
+            #expect(try await fixture.number("SELECT count(*) FROM peal.job WHERE state = 'running'") > 250)
+            try await fixture.expectAccounts()
+        }
+    }
+
+    @Test func `promise 9: of more apps than a turn has room for, each has its turn before any has its second`()
+        async throws
+    {
+        try await withSendFixture { fixture in
+            try await fixture.query("INSERT INTO peal.app (slug) SELECT 'app-' || n FROM generate_series(1, 40) AS n")
+            try await fixture.query(
+                """
+                INSERT INTO peal.device (app_id, channel, token)
+                SELECT a.id, 'android', 'token-' || n FROM peal.app AS a, generate_series(1, 3) AS n
+                """
+            )
+            try await fixture.query(
+                """
+                INSERT INTO peal.job (app, audience, content)
+                SELECT a.slug, jsonb_build_object('device_ids', jsonb_build_array(d.id)), '{"title": "x"}'
+                FROM peal.app AS a JOIN peal.device AS d ON d.app_id = a.id
+                """
+            )
+            var configuration = FanoutConfiguration()
+            configuration.smallJobsPerStep = 7
+            let statements = FanoutStatements(connection: fixture.connection, configuration: configuration)
+            var last = AppID.none
+            for _ in 0..<6 {
+                let turn = try await statements.fanOutSmallJobs(.transactional, since: nil, after: last)
+                #expect(turn.jobs == 7 && turn.hasMore)
+                last = turn.lastApp
+                try await fixture.expectAccounts()
+            }
+            // 42 apps in six turns of seven.
+            #expect(try await fixture.number("SELECT count(DISTINCT app_id) FROM peal.batch") == 42)
+            for _ in 0..<6 {
+                last = try await statements.fanOutSmallJobs(.transactional, since: .seconds(600), after: last).lastApp
+            }
+            #expect(
+                try await fixture.number(
+                    "SELECT count(*) FROM (SELECT FROM peal.batch GROUP BY app_id HAVING count(*) <> 2) AS b"
+                )
+                    == 0
+            )
+        }
+    }
+
+    @Test func `promise 9: a turn gives the apps their shares by weight`() async throws {
+        try await withSendFixture(devices: 300) { fixture in
+            try await fixture.addDevices(300, app: "talk")
+            try await fixture.query("UPDATE peal.app SET weight = 300 WHERE slug = 'talk'")
+            try await insertJobs(fixture, users: 1...300)
+            try await insertJobs(fixture, app: "talk", users: 1...300)
+            #expect(try await statements(fixture.connection).fanOutSmallJobs(.transactional, since: nil).jobs == 249)
+            #expect(
+                try await fixture.text(
+                    "SELECT string_agg(n::text, ' ' ORDER BY n) FROM (SELECT count(*) AS n FROM peal.batch GROUP BY app_id) AS b"
+                ) == "62 187"
+            )
+        }
+    }
+
+    @Test func `promise 9: jobs that name a thousand each do not make a turn long`() async throws {
+        try await withSendFixture(devices: 1_000) { fixture in
+            try await fixture.addDevices(1, app: "talk")
+            let ids = (1...1_000).map { "\"user-\($0)\"" }.joined(separator: ",")
+            for _ in 0..<20 { _ = try await fixture.insertJob(audience: "{\"external_ids\": [\(ids)]}") }
+            try await insertJobs(fixture, app: "talk", users: 1...1)
+            let turn = try await statements(fixture.connection).fanOutSmallJobs(.transactional, since: nil)
+            // The share of each is 125 jobs of twenty ids: three of a thousand.
+            #expect(turn.jobs == 4 && turn.hasMore)
+            #expect(try await fixture.text("SELECT state FROM peal.job WHERE app = 'talk'") == "running")
+            try await fixture.expectAccounts()
+        }
+    }
+
+    @Test func `promise 9: a job that cannot be taken does not hold up those beside it`() async throws {
+        try await withSendFixture(devices: 20) { fixture in
+            try await fixture.query(
+                """
+                CREATE FUNCTION poison() RETURNS trigger LANGUAGE plpgsql AS $$
+                BEGIN
+                    IF 13 = ANY (NEW.ids) THEN RAISE EXCEPTION USING ERRCODE = '22003', MESSAGE = 'poisoned'; END IF;
+                    RETURN NEW;
+                END $$
+                """
+            )
+            try await fixture.query(
+                "CREATE TRIGGER poison BEFORE INSERT ON peal.audience_page FOR EACH ROW EXECUTE FUNCTION poison()"
+            )
+            try await insertJobs(fixture, users: 1...20)
+            #expect(try await take(fixture, .transactional, since: nil) == [20, 19])
+            #expect(try await fixture.number("SELECT count(*) FROM peal.batch") == 19)
+            try await fixture.expectAccounts()
+            #expect(try await take(fixture, .transactional, since: nil) == [0, 0])
+            // It is left to the freeze, which gives it up by name.
+            let fanout = ManualFanout(fixture.connection)
+            let left = try await fanout.claim()
+            #expect(left.count == 1)
+            let error = await #expect(throws: PostgresError.self) { try await fanout.freeze(left[0]) }
+            #expect(error.map { StepFailure($0) } == .lasting)
+        }
+    }
+
+    @Test func `promise 9: a user with very many devices is left to the freeze`() async throws {
+        try await withSendFixture(devices: 10_001) { fixture in
+            try await fixture.query("UPDATE peal.device SET external_id = 'crowd' WHERE id > 1")
+            let many = try await fixture.insertJob(audience: #"{"external_ids": ["crowd", "user-1"]}"#)
+            _ = try await fixture.insertJob(audience: #"{"external_ids": ["user-1"]}"#)
+            #expect(try await take(fixture, .transactional, since: nil) == [2, 1])
+            let fanout = ManualFanout(fixture.connection)
+            #expect(try await fanout.claim() == [many])
+            #expect(try await fanout.freeze(many) == .frozen)
+            #expect(
+                try await fixture.number("SELECT audience_count FROM peal.job WHERE id = $1", [.job(many)]) == 10_001
+            )
+            try await fixture.expectAccounts()
         }
     }
 }

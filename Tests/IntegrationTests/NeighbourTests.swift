@@ -34,6 +34,42 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(4)))
+    func `promise 9: pushes do not wait behind thousands of another app whose provider is slow`() async throws {
+        let slow = try ProviderSimulator.start()
+        defer { slow.stop() }
+        slow.control.set(rules: [Rule(.accept, delayMilliseconds: 5_000)])
+        try await withPipeline { pipeline in
+            try await pipeline.fixture.query("INSERT INTO peal.app (slug) VALUES ('slow')")
+            try await pipeline.addCredentials(to: "slow", of: slow)
+            try await pipeline.addDevices(3_000, to: "slow")
+            try await pipeline.addDevices(10, to: "shop")
+            try await pipeline.fixture.query(
+                """
+                INSERT INTO peal.job (app, audience, content)
+                SELECT 'slow', jsonb_build_object('device_ids', jsonb_build_array(d.id)), '{"title": "x"}'
+                FROM peal.device AS d JOIN peal.app AS a ON a.id = d.app_id WHERE a.slug = 'slow'
+                """
+            )
+            try await pipeline.withWorker { _ in
+                #expect(await slow.ledger.wait(upTo: .seconds(30)) { $0.requests(to: .apnsProduction) > 0 })
+                for number in 1...10 {
+                    let push = try await pipeline.send(#"{"external_ids": ["user-\#(number)"]}"#, from: "shop")
+                    try await pipeline.waitUntilCompleted(push, upTo: .seconds(10))
+                    #expect(try await pipeline.status(push).count("accepted") == 1)
+                }
+                let open = try await pipeline.fixture.number(
+                    "SELECT count(*) FROM peal.job WHERE app = 'slow' AND completed_at IS NULL"
+                )
+                #expect(open > 1_500, "the slow app was done before its neighbour")
+                try await pipeline.fixture.expectAccounts()
+                try await pipeline.fixture.query(
+                    "SELECT peal.cancel_job(j.id) FROM peal.job AS j WHERE j.app = 'slow' AND j.completed_at IS NULL"
+                )
+            }
+        }
+    }
+
+    @Test(.timeLimit(.minutes(4)))
     func `promise 9: a job that cannot be sent does not hold up other jobs`() async throws {
         try await withPipeline { pipeline in
             try await pipeline.addDevices(100, to: "talk")

@@ -77,10 +77,11 @@ import Testing
             // What the fan-out looks for does not meet them either.
             let claim = try await fixture.query(
                 """
-                EXPLAIN (ANALYZE, TIMING OFF) SELECT id FROM peal.job
-                WHERE lane = 'campaign' AND lease_until <= now() AND state IN ('available', 'running')
-                    AND paused_at IS NULL AND (frozen_at IS NULL OR published_pages < page_count)
-                ORDER BY lease_until, id LIMIT 16
+                EXPLAIN (ANALYZE, TIMING OFF) SELECT app_id FROM peal.job
+                WHERE lane = 'campaign' AND app_id > 0 AND lease_until <= now() AND small_size IS NULL
+                    AND state IN ('available', 'running') AND paused_at IS NULL
+                    AND (frozen_at IS NULL OR published_pages < page_count)
+                ORDER BY app_id LIMIT 1
                 """
             )
             text = ""

@@ -1,5 +1,60 @@
 -- Filters: what an audience or a segment says of devices, as a condition in SQL.
 
+-- How many values a filter compares with.
+CREATE FUNCTION peal.filter_values(filter jsonb) RETURNS integer
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT count(*)::integer
+    FROM jsonb_path_query(filter, 'strict $.** ? (@.type() != "object" && @.type() != "array")')
+$$;
+
+-- Refuses what would take seconds to plan, in which its app would hold up the others.
+CREATE FUNCTION peal.check_rule_size(path text, bytes bigint, filter_values bigint) RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF bytes > 65536 THEN
+        PERFORM peal.refuse(
+            format('%s is %s bytes, the limit is 65536', path, bytes), 'Give the devices a tag, and filter by that.'
+        );
+    ELSIF filter_values > 4000 THEN
+        PERFORM peal.refuse(
+            format('%s has %s values, the limit is 4000', path, filter_values),
+            'Give the devices a tag, and filter by that.'
+        );
+    END IF;
+END
+$$;
+
+-- Refuses an audience whose filter and segments, excluded ones too, are too large together. A segment may have grown since
+-- the job was inserted, so this is asked again when the audience is frozen.
+CREATE FUNCTION peal.check_rule(of_app integer, audience jsonb) RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    bytes bigint;
+    filter_values bigint;
+BEGIN
+    IF NOT audience ?| ARRAY['segments', 'excluded_segments'] THEN
+        RETURN;
+    END IF;
+    SELECT sum(octet_length(f.filter::text)), sum(peal.filter_values(f.filter)) INTO bytes, filter_values
+    FROM (
+        SELECT s.filter FROM peal.segment AS s
+        WHERE s.app_id = of_app AND s.name IN (
+            SELECT jsonb_array_elements_text(
+                coalesce(audience -> 'segments', '[]') || coalesce(audience -> 'excluded_segments', '[]')
+            )
+        )
+        UNION ALL
+        SELECT audience -> 'filter' WHERE audience ? 'filter'
+    ) AS f;
+    PERFORM peal.check_rule_size('audience: the rule of all its segments together', bytes, filter_values);
+END
+$$;
+
 -- A filter as the SQL condition on a row of peal.device called d. All values are quoted literals.
 -- An object joins its keys by AND. A key is `any` or `all` (arrays of filters), `not` (a filter), `tag.NAME`, or a
 -- field; the value is the wanted one, or an object of operators: eq, ne, in, exists, gt, gte, lt, lte, prefix.
@@ -19,11 +74,8 @@ BEGIN
         PERFORM peal.refuse(format('%s is empty', path), 'To address every device use {"all": true}.');
     ELSIF depth > 8 THEN
         PERFORM peal.refuse(format('%s is nested more than 8 deep', path));
-    ELSIF depth = 0 AND octet_length(filter::text) > 65536 THEN
-        -- A larger one takes seconds to plan, in which its app would hold up the others.
-        PERFORM peal.refuse(
-            format('%s is %s bytes, the limit is 65536', path, octet_length(filter::text)), 'Use a tag or a segment.'
-        );
+    ELSIF depth = 0 THEN
+        PERFORM peal.check_rule_size(path, octet_length(filter::text), peal.filter_values(filter));
     END IF;
     FOR entry IN SELECT key, value FROM jsonb_each(filter) LOOP
         IF entry.key IN ('any', 'all') THEN
@@ -127,6 +179,12 @@ BEGIN
         FOR entry IN SELECT value FROM jsonb_array_elements(wanted) LOOP
             parts := parts || peal.filter_comparison(key, 'eq', entry, path);
         END LOOP;
+        IF NOT is_tag AND NOT is_time THEN
+            -- A thousand comparisons with one column take seconds to plan, one comparison with a thousand values none.
+            RETURN format('%s = ANY (%L::text[])', expression, ARRAY(
+                SELECT CASE key WHEN 'language' THEN lower(v) ELSE v END FROM jsonb_array_elements_text(wanted) AS v
+            ));
+        END IF;
         RETURN '(' || array_to_string(parts, ' OR ') || ')';
     ELSIF operator = 'ne' THEN
         RETURN format('%s IS NOT TRUE', peal.filter_comparison(key, 'eq', wanted, path));

@@ -71,6 +71,7 @@ BEGIN
     IF audience ? 'filter' THEN
         PERFORM peal.filter_condition(audience -> 'filter', 'audience.filter');
     END IF;
+    PERFORM peal.check_rule(app_id, audience);
     IF audience ?| ARRAY['all', 'segments', 'filter'] THEN
         RETURN NULL;
     END IF;
@@ -150,6 +151,8 @@ BEGIN
     NEW.audience_count := 0;
     NEW.page_count := 0;
     NEW.published_pages := 0;
+    NEW.small_size := CASE WHEN NEW.lane <> 'campaign' AND peal.names_few(NEW.audience) THEN named END;
+    NEW.freeze_timeouts := 0;
     NEW.lease_until := '-infinity';
     NEW.lease_token := NULL;
     NEW.app_id := app.id;

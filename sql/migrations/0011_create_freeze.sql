@@ -10,11 +10,30 @@ ALTER TABLE peal.job
     -- The highest device id when the rule of the audience began to be read: devices that come later are not in it.
     ADD COLUMN freeze_bound bigint,
     -- Recipients of the audience that left the frozen pages, or never were in one: they are in batches, or have results.
-    ADD COLUMN released_count bigint NOT NULL DEFAULT 0;
+    ADD COLUMN released_count bigint NOT NULL DEFAULT 0,
+    -- How many ids a job names, where it is taken to ready batches in one go with others; NULL: by itself, in steps.
+    ADD COLUMN small_size integer,
+    -- How often a step of its freeze ran out of time.
+    ADD COLUMN freeze_timeouts smallint NOT NULL DEFAULT 0;
 
--- Jobs with fan-out work left, first those that waited longest for it. Every claim names one lane.
-CREATE INDEX job_fanout ON peal.job (lane, lease_until, id)
-WHERE state IN ('available', 'running') AND paused_at IS NULL AND (frozen_at IS NULL OR published_pages < page_count);
+-- The stretch of ten seconds in which a job became due.
+CREATE FUNCTION peal.due_span(due_at timestamptz) RETURNS timestamptz
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT date_bin('10 seconds', due_at, '2026-01-01Z'::timestamptz)
+$$;
+
+-- Jobs with fan-out work left, by app, so that each app is found by one look whatever another has waiting; in an app
+-- first those that waited longest. Every claim names one lane.
+CREATE INDEX job_fanout ON peal.job (lane, app_id, lease_until, id)
+WHERE small_size IS NULL AND state IN ('available', 'running') AND paused_at IS NULL
+    AND (frozen_at IS NULL OR published_pages < page_count);
+-- Small jobs by app, and the same by the time when they became due: a look at the last ones does not meet what an old
+-- snapshot keeps alive of those before.
+CREATE INDEX job_small ON peal.job (lane, app_id, id)
+WHERE small_size IS NOT NULL AND state = 'available' AND paused_at IS NULL;
+CREATE INDEX job_small_young ON peal.job (lane, peal.due_span(send_at), app_id, id)
+WHERE small_size IS NOT NULL AND state = 'available' AND paused_at IS NULL;
 
 -- Whether a job names all its recipients one by one, and so few that it is frozen and published in one go.
 CREATE FUNCTION peal.names_few(audience jsonb) RETURNS boolean
@@ -40,7 +59,12 @@ AS $$
             WHEN d.token IS NULL THEN 'no_token'
         END
     FROM jsonb_array_elements_text(audience -> 'external_ids') AS named (id)
-    LEFT JOIN peal.device AS d ON d.app_id = of_app AND d.external_id = named.id
+    -- OFFSET 0 keeps each id a look-up: a join would read all devices of a small app for each of its jobs.
+    LEFT JOIN LATERAL (
+        SELECT e.id, e.route, e.channel, e.disabled_at, e.token FROM peal.device AS e
+        WHERE e.app_id = of_app AND e.external_id = named.id
+        OFFSET 0
+    ) AS d ON true
     UNION
     SELECT
         named.id::bigint, coalesce(d.route, 0::smallint), NULL,
@@ -51,7 +75,11 @@ AS $$
             WHEN d.token IS NULL THEN 'no_token'
         END
     FROM jsonb_array_elements_text(audience -> 'device_ids') AS named (id)
-    LEFT JOIN peal.device AS d ON d.app_id = of_app AND d.id = named.id::bigint
+    LEFT JOIN LATERAL (
+        SELECT e.id, e.route, e.channel, e.disabled_at, e.token FROM peal.device AS e
+        WHERE e.app_id = of_app AND e.id = named.id::bigint
+        OFFSET 0
+    ) AS d ON true
 $$;
 
 -- The filters of an app's segments, joined by OR, as a condition on d. NULL for no names.
@@ -146,22 +174,69 @@ BEGIN
 END
 $$;
 
--- Takes jobs of a lane that have fan-out work and nobody who does it, those that waited longest first.
--- An expired lease is simply taken again.
-CREATE FUNCTION peal.claim_jobs(of_lane text, token uuid, lease interval, most integer)
+-- Apps with jobs of a lane that have fan-out work and nobody who does it: at most so many, in the order of their ids
+-- from the given one on and round again, in `place` 1, 2, …. One look at the index each.
+CREATE FUNCTION peal.apps_with_jobs(of_lane text, after_app integer, most integer)
+RETURNS TABLE (app_id integer, place integer)
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    WITH RECURSIVE ring (app_id, laps, place) AS (
+        VALUES (after_app, 0, 0)
+        UNION ALL
+        SELECT coalesce(next.app_id, 0), r.laps + (next.app_id IS NULL)::integer, r.place + 1
+        FROM ring AS r
+        LEFT JOIN LATERAL (
+            SELECT j.app_id FROM peal.job AS j
+            WHERE j.lane = of_lane AND j.app_id > r.app_id AND j.lease_until <= now()
+                AND j.small_size IS NULL AND j.state IN ('available', 'running') AND j.paused_at IS NULL
+                AND (j.frozen_at IS NULL OR j.published_pages < j.page_count)
+            ORDER BY j.app_id
+            LIMIT 1
+        ) AS next ON true
+        WHERE r.place <= most AND r.laps < 2 AND NOT (r.laps = 1 AND r.app_id >= after_app)
+    )
+    SELECT r.app_id, r.place FROM ring AS r
+    WHERE r.place > 0 AND r.app_id > 0 AND (r.laps = 0 OR r.app_id <= after_app)
+    ORDER BY r.place
+    LIMIT most;
+END
+$$;
+
+-- Takes jobs of a lane that have fan-out work and nobody who does it, of each app its share, first those that waited
+-- longest; beginning with the app after the given one. `full_apps` have enough in hand. An expired lease is simply
+-- taken again.
+CREATE FUNCTION peal.claim_jobs(
+    of_lane text, token uuid, lease interval, most integer, after_app integer DEFAULT 0,
+    full_apps integer[] DEFAULT '{}'
+)
 RETURNS TABLE (job_id uuid, app_id integer, is_frozen boolean)
 LANGUAGE sql VOLATILE
 AS $$
+    WITH apps AS MATERIALIZED (
+        SELECT a.app_id, a.place FROM peal.apps_with_jobs(of_lane, after_app, most + cardinality(full_apps)) AS a
+        WHERE a.app_id <> ALL (full_apps)
+    )
     UPDATE peal.job AS j SET
         lease_until = now() + lease, lease_token = token, state = 'running',
         started_at = coalesce(j.started_at, clock_timestamp())
     WHERE j.id = ANY (ARRAY(
-        SELECT c.id FROM peal.job AS c
-        WHERE c.lane = of_lane AND c.lease_until <= now() AND c.state IN ('available', 'running')
-            AND c.paused_at IS NULL AND (c.frozen_at IS NULL OR c.published_pages < c.page_count)
-        ORDER BY c.lease_until, c.id
+        SELECT c.id
+        FROM (SELECT a.app_id, a.place FROM apps AS a ORDER BY a.place OFFSET 0) AS a
+        CROSS JOIN LATERAL (
+            SELECT w.id FROM peal.job AS w
+            WHERE w.lane = of_lane AND w.app_id = a.app_id AND w.lease_until <= now()
+                AND w.small_size IS NULL AND w.state IN ('available', 'running') AND w.paused_at IS NULL
+                AND (w.frozen_at IS NULL OR w.published_pages < w.page_count)
+            ORDER BY w.lease_until, w.id
+            -- A quarter of the room stays free for whoever comes next.
+            LIMIT greatest(1, (3 * most + 3) / 4 / (SELECT count(*) FROM apps))
+            FOR NO KEY UPDATE SKIP LOCKED
+        ) AS c
         LIMIT most
-        FOR NO KEY UPDATE SKIP LOCKED
     ))
     RETURNING j.id, j.app_id, j.frozen_at IS NOT NULL
 $$;
@@ -204,7 +279,8 @@ BEGIN
 END
 $$;
 
--- Small sends are cut into small pages, so that several workers share them; large ones into full pages.
+-- How many recipients a page has, and so a batch: small sends are cut into small pages, so that several workers share
+-- them; large ones, and those whose size is not known yet (NULL), into full pages. The one place where these sizes are.
 CREATE FUNCTION peal.page_size(recipients bigint) RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
@@ -266,7 +342,12 @@ BEGIN
         state := 'lost';
     ELSIF job.frozen_at IS NOT NULL THEN
         state := 'frozen';
-    ELSIF job.audience_at IS NULL AND job.audience ?| ARRAY['external_ids', 'device_ids'] THEN
+    END IF;
+    IF state IS NOT NULL THEN
+        RETURN;
+    END IF;
+    PERFORM peal.check_rule(job.app_id, job.audience);
+    IF job.audience_at IS NULL AND job.audience ?| ARRAY['external_ids', 'device_ids'] THEN
         SELECT f.state, f.added INTO state, added FROM peal.freeze_named(job, lease) AS f;
     ELSE
         condition := peal.reachable_condition(job.app_id, job.audience);
@@ -388,9 +469,9 @@ BEGIN
     INTO ids1, ids2, ids3, added, cursor USING job.freeze_cursor, bound, job.named_device_ids;
 
     is_last := is_narrow OR added < most;
-    size := CASE WHEN is_last THEN peal.page_size(job.audience_count + added) ELSE 5000 END;
+    size := peal.page_size(CASE WHEN is_last THEN job.audience_count + added END);
     UPDATE peal.job AS j SET
-        lease_until = now() + lease, audience_at = at, freeze_bound = bound,
+        lease_until = now() + lease, audience_at = at, freeze_bound = bound, freeze_timeouts = 0,
         freeze_cursor = coalesce(cursor, j.freeze_cursor),
         audience_count = j.audience_count + added,
         page_count = j.page_count + (coalesce(cardinality(ids1), 0) + size - 1) / size

@@ -116,6 +116,28 @@ BEGIN
 END
 $$;
 
+-- Notes that a step of a job's freeze ran out of time, and gives the job up when that came to pass `most` times with
+-- nothing in between. Returns whether it was given up.
+CREATE FUNCTION peal.note_freeze_timeout(of_job uuid, token uuid, most integer) RETURNS boolean
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    timeouts integer;
+BEGIN
+    UPDATE peal.job AS j SET freeze_timeouts = j.freeze_timeouts + 1
+    WHERE j.id = of_job AND j.lease_token = token AND j.state = 'running' AND j.frozen_at IS NULL
+    RETURNING j.freeze_timeouts INTO timeouts;
+    RETURN coalesce(timeouts >= most, false) AND peal.discard_job(
+        of_job, token,
+        format(
+            'audience: its devices could not be found in time, %s times in a row; simplify its filter or segments, or '
+            'give the devices a tag and filter by that', timeouts
+        )
+    );
+END
+$$;
+
 -- Gives up a job that cannot be begun or gone on with, for the given reason. What was published of it is ended by the
 -- scheduler like that of a cancelled job. Returns whether the lease still held.
 CREATE FUNCTION peal.discard_job(of_job uuid, token uuid, reason text) RETURNS boolean
@@ -130,51 +152,205 @@ BEGIN
 END
 $$;
 
--- Freezes and publishes jobs of an urgent lane that name few recipients, many in one transaction: the whole way from
--- `available` to ready batches. Several at once share the work (each skips what another holds).
--- Returns how many jobs it took and how many batches they became. `since` looks only at ids from that moment on, so
--- that what old snapshots keep alive costs nothing; NULL looks at all.
-CREATE FUNCTION peal.fan_out_small(of_lane text, most integer, since timestamptz, OUT jobs integer, OUT batches integer)
+-- Apps with small jobs of a lane: at most so many, in the order of their ids from the given one on and round again. With
+-- `span`, only jobs that became due in that stretch (see peal.due_span). One look at an index for each app.
+CREATE FUNCTION peal.apps_with_small_jobs(of_lane text, span timestamptz, after_app integer, most integer)
+RETURNS SETOF integer
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
--- Its statement is large: planned anew for each call, the plan costs four times the work.
+AS $$
+DECLARE
+    at integer := after_app;
+    met integer;
+    has_wrapped boolean := false;
+    n integer := 0;
+BEGIN
+    WHILE n < most LOOP
+        IF span IS NULL THEN
+            SELECT j.app_id INTO met FROM peal.job AS j
+            WHERE j.lane = of_lane AND j.app_id > at
+                AND j.small_size IS NOT NULL AND j.state = 'available' AND j.paused_at IS NULL
+            ORDER BY j.app_id
+            LIMIT 1;
+        ELSE
+            SELECT j.app_id INTO met FROM peal.job AS j
+            WHERE j.lane = of_lane AND peal.due_span(j.send_at) = span AND j.app_id > at
+                AND j.small_size IS NOT NULL AND j.state = 'available' AND j.paused_at IS NULL
+            ORDER BY j.app_id
+            LIMIT 1;
+        END IF;
+        IF has_wrapped AND coalesce(met > after_app, true) OR met IS NULL AND after_app = 0 THEN
+            RETURN;
+        ELSIF met IS NULL THEN
+            has_wrapped := true;
+            at := 0;
+        ELSE
+            RETURN NEXT met;
+            at := met;
+            n := n + 1;
+        END IF;
+    END LOOP;
+END
+$$;
+
+-- Locks small jobs of a lane for one turn: of each waiting app its share by weight, in the order of arrival; beginning
+-- with the app after the given one. A turn is as long as its jobs name ids, not as they are many: an app's share ends
+-- when its jobs name twenty ids each in the mean, though it is one job at least.
+-- Returns what to take, whether there is more, and the app with which the next turn begins.
+CREATE FUNCTION peal.pick_small_jobs(
+    of_lane text, most integer, since timestamptz, after_app integer,
+    OUT picked uuid[], OUT has_more boolean, OUT last_app integer
+)
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    spans constant timestamptz[] := CASE WHEN since IS NOT NULL THEN ARRAY(
+        SELECT s FROM generate_series(peal.due_span(since), now(), '10 seconds') AS s
+    ) END;
+    apps integer[];
+    shares integer[];
+BEGIN
+    apps := ARRAY(
+        SELECT f.app_id
+        FROM unnest(coalesce(spans, ARRAY[NULL::timestamptz])) AS span
+        CROSS JOIN LATERAL peal.apps_with_small_jobs(of_lane, span, after_app, most) AS f (app_id)
+        GROUP BY f.app_id
+        ORDER BY f.app_id <= after_app, f.app_id
+        LIMIT most
+    );
+    picked := '{}';
+    has_more := false;
+    last_app := coalesce(apps[cardinality(apps)], after_app);
+    IF apps = '{}' THEN
+        RETURN;
+    END IF;
+    SELECT array_agg(greatest(1, w.weight * most / w.total) ORDER BY w.place) INTO shares
+    FROM (
+        SELECT u.place, coalesce(a.weight, 100) AS weight, sum(coalesce(a.weight, 100)) OVER () AS total
+        FROM unnest(apps) WITH ORDINALITY AS u (app_id, place)
+        LEFT JOIN peal.app AS a ON a.id = u.app_id
+    ) AS w;
+    IF spans IS NULL THEN
+        SELECT
+            coalesce(array_agg(t.id) FILTER (WHERE t.ids_before < t.share * 20), '{}'),
+            bool_or(t.place >= t.share OR t.ids_before >= t.share * 20)
+        INTO picked, has_more
+        FROM (
+            SELECT l.id, q.share, row_number() OVER w AS place, sum(l.small_size) OVER w - l.small_size AS ids_before
+            FROM unnest(apps, shares) AS q (app_id, share)
+            CROSS JOIN LATERAL (
+                SELECT j.id, j.app_id, j.small_size FROM peal.job AS j
+                WHERE j.lane = of_lane AND j.app_id = q.app_id
+                    AND j.small_size IS NOT NULL AND j.state = 'available' AND j.paused_at IS NULL
+                ORDER BY j.id
+                LIMIT q.share
+                FOR NO KEY UPDATE SKIP LOCKED
+            ) AS l
+            WINDOW w AS (PARTITION BY l.app_id ORDER BY l.id)
+        ) AS t;
+    ELSE
+        SELECT
+            coalesce(array_agg(t.id) FILTER (WHERE t.ids_before < t.share * 20), '{}'),
+            bool_or(t.place >= t.share OR t.ids_before >= t.share * 20)
+        INTO picked, has_more
+        FROM (
+            SELECT l.id, q.share, row_number() OVER w AS place, sum(l.small_size) OVER w - l.small_size AS ids_before
+            FROM unnest(apps, shares) AS q (app_id, share)
+            CROSS JOIN LATERAL (
+                SELECT y.id, y.app_id, y.small_size
+                FROM unnest(spans) AS span
+                CROSS JOIN LATERAL (
+                    SELECT j.id, j.app_id, j.small_size FROM peal.job AS j
+                    WHERE j.lane = of_lane AND peal.due_span(j.send_at) = span AND j.app_id = q.app_id
+                        AND j.small_size IS NOT NULL AND j.state = 'available' AND j.paused_at IS NULL
+                    ORDER BY j.id
+                    LIMIT q.share
+                    FOR NO KEY UPDATE SKIP LOCKED
+                ) AS y
+                LIMIT q.share
+            ) AS l
+            WINDOW w AS (PARTITION BY l.app_id ORDER BY l.id)
+        ) AS t;
+    END IF;
+    has_more := coalesce(has_more, false) OR cardinality(apps) >= most;
+END
+$$;
+
+-- Freezes and publishes jobs of an urgent lane that name few recipients, many in one transaction: the whole way from
+-- `available` to ready batches, each waiting app by its share. Several at once share the work (each skips what another
+-- holds). A job that cannot be taken so, or leads to more than 10,000 devices, is left to be frozen by itself, the others
+-- go on.
+-- Returns how many jobs it took and how many batches they became, whether there is more, and the app that the next turn
+-- is to begin after. `since` looks only at jobs that became due from that moment on, so that what old snapshots keep
+-- alive costs nothing; NULL looks at all.
+CREATE FUNCTION peal.fan_out_small(
+    of_lane text, most integer, since timestamptz, after_app integer DEFAULT 0,
+    OUT jobs integer, OUT batches integer, OUT has_more boolean, OUT last_app integer
+)
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+-- Its statements are large: planned anew for each call, the plan costs four times the work.
 SET plan_cache_mode = force_generic_plan
 -- A plan that was made while a table was small must not scan it when it has grown.
 SET enable_seqscan = off
 AS $$
 DECLARE
     picked uuid[];
-    lowest constant uuid := lpad(to_hex((extract(epoch FROM since) * 1000)::bigint), 12, '0') || repeat('0', 20);
-    at constant timestamptz := clock_timestamp();
+    one uuid;
 BEGIN
-    IF since IS NULL THEN
-        picked := ARRAY(
-            SELECT j.id FROM peal.job AS j
-            WHERE j.lane = of_lane AND j.lease_until <= now() AND j.state IN ('available', 'running')
-                AND j.paused_at IS NULL AND (j.frozen_at IS NULL OR j.published_pages < j.page_count)
-                AND j.audience_at IS NULL AND peal.names_few(j.audience)
-            ORDER BY j.lease_until, j.id
-            LIMIT most
-            FOR NO KEY UPDATE SKIP LOCKED
-        );
-    ELSE
-        picked := ARRAY(
-            SELECT j.id FROM peal.job AS j
-            WHERE j.lane = of_lane AND j.lease_until = '-infinity' AND j.id >= lowest
-                AND j.state IN ('available', 'running')
-                AND j.paused_at IS NULL AND (j.frozen_at IS NULL OR j.published_pages < j.page_count)
-                AND j.audience_at IS NULL AND peal.names_few(j.audience)
-            ORDER BY j.id
-            LIMIT most
-            FOR NO KEY UPDATE SKIP LOCKED
-        );
-    END IF;
+    SELECT p.picked, p.has_more, p.last_app INTO picked, has_more, last_app
+    FROM peal.pick_small_jobs(of_lane, most, since, after_app) AS p;
     jobs := cardinality(picked);
     batches := 0;
     IF jobs = 0 THEN
         RETURN;
     END IF;
+    -- A few users may have any number of devices.
+    UPDATE peal.job AS j SET small_size = NULL
+    WHERE j.id = ANY (picked) AND 10000 < (
+        SELECT count(*) FROM (
+            SELECT FROM jsonb_array_elements_text(j.audience -> 'external_ids') AS named (id)
+            CROSS JOIN LATERAL (
+                SELECT FROM peal.device AS d WHERE d.app_id = j.app_id AND d.external_id = named.id LIMIT 10001
+            ) AS met
+            LIMIT 10001
+        ) AS devices
+    );
+    IF FOUND THEN
+        picked := ARRAY(SELECT j.id FROM peal.job AS j WHERE j.id = ANY (picked) AND j.small_size IS NOT NULL);
+    END IF;
+    BEGIN
+        batches := peal.publish_small(of_lane, picked);
+    EXCEPTION WHEN data_exception OR program_limit_exceeded OR integrity_constraint_violation OR raise_exception THEN
+        -- A missing day partition is nothing about a job.
+        IF SQLSTATE = '23514' THEN
+            RAISE;
+        END IF;
+        FOREACH one IN ARRAY picked LOOP
+            BEGIN
+                batches := batches + peal.publish_small(of_lane, ARRAY[one]);
+            EXCEPTION
+                WHEN data_exception OR program_limit_exceeded OR integrity_constraint_violation OR raise_exception THEN
+                    UPDATE peal.job AS j SET small_size = NULL WHERE j.id = one;
+            END;
+        END LOOP;
+    END;
+    IF batches > 0 THEN
+        PERFORM pg_notify('peal_batch', of_lane);
+    END IF;
+END
+$$;
 
+-- Freezes and publishes small jobs that the caller has locked. Returns how many batches they became.
+CREATE FUNCTION peal.publish_small(of_lane text, picked uuid[]) RETURNS integer
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    at constant timestamptz := clock_timestamp();
+    batches integer;
+BEGIN
     WITH resolved AS MATERIALIZED (
         SELECT j.id AS job_id, r.device_id, r.route, r.external_id, r.reason
         FROM peal.job AS j
@@ -184,7 +360,7 @@ BEGIN
     numbered AS (
         SELECT r.job_id, r.device_id, r.route, (row_number() OVER (
             PARTITION BY r.job_id, r.route ORDER BY r.device_id
-        ) - 1) / 1000 AS part
+        ) - 1) / peal.page_size(0) AS part
         FROM resolved AS r
         WHERE r.reason IS NULL
     ),
@@ -238,9 +414,9 @@ BEGIN
             s.app_id, s.weight, peal.take_tags(s.slot, of_lane, s.app_id, s.recipients * 1000 / s.weight)
                 - s.recipients * 1000 / s.weight AS first_tag
         FROM (
-            SELECT t.app_id, min(t.slot) AS slot, min(a.weight) AS weight, sum(t.recipients)::bigint AS recipients
+            SELECT t.app_id, min(t.slot) AS slot, coalesce(min(a.weight), 100) AS weight, sum(t.recipients)::bigint AS recipients
             FROM totals AS t
-            JOIN peal.app AS a ON a.id = t.app_id
+            LEFT JOIN peal.app AS a ON a.id = t.app_id
             GROUP BY t.app_id
             HAVING sum(t.recipients) > 0
             ORDER BY t.app_id
@@ -265,8 +441,6 @@ BEGIN
         RETURNING 1
     )
     SELECT count(*) INTO batches FROM written_batches;
-    IF batches > 0 THEN
-        PERFORM pg_notify('peal_batch', of_lane);
-    END IF;
+    RETURN batches;
 END
 $$;

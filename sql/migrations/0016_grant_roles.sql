@@ -39,7 +39,8 @@ GRANT INSERT (
 GRANT SELECT (id, idempotency_key) ON peal.job TO peal_producer;
 GRANT SELECT ON peal.job_status TO peal_producer, peal_reader;
 GRANT SELECT ON peal.recipient_result TO peal_reader;
-GRANT EXECUTE ON FUNCTION peal.uuid_v7() TO peal_producer;
+-- What a default and an index of the job table call runs with the rights of whoever inserts.
+GRANT EXECUTE ON FUNCTION peal.uuid_v7(), peal.due_span(timestamptz) TO peal_producer;
 GRANT EXECUTE ON FUNCTION
     peal.job_remaining(peal.job), peal.lane_number(text), peal.outcome_name(smallint)
 TO peal_producer, peal_reader;

@@ -31,10 +31,14 @@ struct ClaimRoom: Equatable {
             }
         }
         guard messages < settings.messageLimit * 2 else { return }
-        limit = max(0, min(settings.claimLimit, settings.batchLimit - brisk, settings.hardBatchLimit - total))
-        // A part of the places stays free for whoever comes next.
-        let share = max(1, settings.batchLimit * 3 / 4)
+        let free = min(settings.batchLimit - brisk, settings.hardBatchLimit - total)
+        // A claim takes a part of what is free, so that one app does not fill the rest before its share is looked at.
+        limit = max(0, min(settings.claimLimit, (free + 3) / 4))
+        // A part of the places stays free for whoever comes next, and the last ones for apps that have nothing in hand.
+        let isLast = free <= settings.batchLimit / 8
+        let share = isLast ? 1 : max(1, settings.batchLimit * 3 / 4)
         var enough = Set(briskByApp.filter { $0.value >= share }.keys)
+        if isLast { enough.formUnion(slowByApp.keys) }
         enough.formUnion(messagesByApp.filter { $0.value >= settings.messageLimit }.keys)
         enough.formUnion(slowByApp.filter { $0.value >= settings.slowLimit }.keys)
         excludedApps = enough.sorted()
