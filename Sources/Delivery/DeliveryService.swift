@@ -9,7 +9,7 @@ import Telemetry
 package final class DeliveryService: Sendable {
     private let workers: [LaneWorker]
     private let tokenClient: HTTP2Client
-    private let credentials: KeptConnection
+    private let credentials: PostgresPool
     private let logger: Logger
 
     /// Makes the lanes' threads and clients; connects to nothing yet.
@@ -19,7 +19,7 @@ package final class DeliveryService: Sendable {
         precondition(!configuration.lanes.isEmpty, "a delivery serves at least one lane")
         let tls = try TLSContext(trustingAlso: configuration.caFile)
         let logger = configuration.logger
-        let credentials = KeptConnection(configuration.database)
+        let credentials = PostgresPool(credentials: configuration.database)
         let tokenClient = try HTTP2Client(name: "peal-tokens", sink: { _ in })
         let tokens = ProviderTokens(
             database: credentials,

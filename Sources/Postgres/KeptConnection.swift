@@ -2,8 +2,8 @@ import Telemetry
 
 /// The one connection of a loop or a service: opened when it is first needed, and anew after it broke.
 ///
-/// peal has no pool: each loop works through its statements one after the other, so a connection of its own is all that
-/// it can use, and the number of connections of a process is known. What waits between two failures is the loop.
+/// A loop works through its statements one after the other, so a connection of its own is all that it can use, and nobody
+/// else keeps it waiting. What several tasks share is a `PostgresPool`. What waits between two failures is the loop.
 package actor KeptConnection {
     private let configuration: PostgresConfiguration
     private var connection: PostgresConnection?

@@ -5,8 +5,8 @@ import Synchronization
 ///
 /// Each call has a deadline; when it is over, or the calling task is cancelled, the statement is cancelled in the
 /// server, and if the server stays silent the connection is closed. A statement that finished before that took effect
-/// returns as usual. A call from elsewhere costs two thread switches (about 20 µs); calls within `transaction` run
-/// on the connection's own thread and cost none.
+/// returns as usual. A call from elsewhere costs two thread switches (about 20 µs); calls within `transaction` or
+/// `PostgresPool.withConnection` run on the connection's own thread and cost none.
 /// Give a connection to one task at a time: calls of several tasks would mix within a transaction.
 package actor PostgresConnection {
     /// What the connection can be used for, readable without waiting.

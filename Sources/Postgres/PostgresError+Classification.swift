@@ -4,7 +4,7 @@ extension PostgresError {
     /// `commitUncertain` is not among them: the work must first look whether it was done.
     package var isRetryable: Bool {
         guard let state = sqlState else {
-            return code == .connection || code == .deadline
+            return code == .connection || code == .deadline || code == .poolExhausted
         }
         if Self.closingStates.contains(state.text) || state.classCode == "08" { return true }
         return Self.retryableStates.contains(state.text)
@@ -36,6 +36,8 @@ extension PostgresError {
             "Look at what the statement waits for in pg_stat_activity, or allow it more time"
         case .commitUncertain:
             "Look in the database whether the change is there before doing it again"
+        case .poolExhausted:
+            "Allow the pool more connections, or look for statements that hold them too long"
         default:
             switch sqlState?.text {
             case "25006"?: "The server is read-only: it will be left for the one that accepts writes"
@@ -43,7 +45,7 @@ extension PostgresError {
             case "3D000"?: "Create the database, or name another one"
             case "3F000"?, "42P01"?, "42703"?, "42883"?: "The schema may be older than this binary: run peal migrate"
             case "42501"?: "Grant the role the privileges that peal needs"
-            case "53300"?: "Raise max_connections of the server, or use a pooler"
+            case "53300"?: "Raise max_connections of the server, or make the pools smaller"
             default: hint
             }
         }

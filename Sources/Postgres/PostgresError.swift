@@ -26,11 +26,13 @@ package struct PostgresError: Error, Sendable {
         package static let transactionAborted = Code("transactionAborted")
         /// A value was not of the type that the reader expected, or null.
         package static let decoding = Code("decoding")
-        /// The connection or cluster was used in a way that it does not allow.
+        /// The connection, pool or cluster was used in a way that it does not allow.
         package static let misuse = Code("misuse")
         /// The configuration cannot be read or does not fit.
         package static let configuration = Code("configuration")
-        /// The connection or listener was closed.
+        /// No connection of the pool became free in time, or too many were waiting already.
+        package static let poolExhausted = Code("poolExhausted")
+        /// The pool, connection or listener was closed.
         package static let closed = Code("closed")
         /// The schema of the database does not fit this binary.
         package static let schema = Code("schema")

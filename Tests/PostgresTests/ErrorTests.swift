@@ -18,7 +18,7 @@ import Testing
 
     @Test(
         arguments: [
-            (.connection, true, true), (.deadline, true, false),
+            (.connection, true, true), (.deadline, true, false), (.poolExhausted, true, false),
             (.commitUncertain, false, true), (.transactionAborted, false, false), (.cancelled, false, false),
             (.decoding, false, false), (.misuse, false, false), (.schema, false, false),
         ] as [(PostgresError.Code, Bool, Bool)]

@@ -45,7 +45,7 @@ import Testing
         }
     }
 
-    @Test func `migrations and a kept connection work`() async throws {
+    @Test func `migrations and the pool work`() async throws {
         try await withEmptyDatabase { database in
             try await withPgBouncer(database) { configuration in
                 let connection = try await PostgresConnection.connect(configuration)
@@ -56,9 +56,12 @@ import Testing
                 )
                 try await migrator.migrate(connection)
                 try await migrator.schemaRangeCheck(connection)
-                let kept = KeptConnection(configuration)
-                for _ in 0..<10 { _ = try await kept.get().query(SQLText.healthPing) }
-                await kept.close()
+                var options = PostgresPoolOptions(maximumConnections: 3)
+                options.checkAfterIdle = .zero
+                let pool = PostgresPool(configuration, options, healthPing: SQLText.healthPing)
+                for _ in 0..<10 { try await pool.query(SQLText.healthPing) }
+                #expect(pool.counts.idle == 1)
+                await pool.close()
             }
         }
     }

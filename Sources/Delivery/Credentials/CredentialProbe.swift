@@ -56,10 +56,10 @@ package struct CredentialProbe: Sendable {
 
     /// Probes every credential of an app, those that were refused before among them. Takes up to 30 s for each.
     package func examine(_ app: AppID) async throws -> [Finding] {
-        let link = KeptConnection(database)
+        let pool = PostgresPool(credentials: database)
         let client = try HTTP2Client(name: "peal-probe") { _ in }
-        let tokens = ProviderTokens(database: link, masterKey: masterKey, client: client, tls: tls, logger: logger)
-        let rows = try await link.get().query(SQLText.deliveryReadCredentials, [.int32s([app.value])])
+        let tokens = ProviderTokens(database: pool, masterKey: masterKey, client: client, tls: tls, logger: logger)
+        let rows = try await pool.query(SQLText.deliveryReadCredentials, [.int32s([app.value])])
         var findings: [Finding] = []
         for row in rows.indices {
             let credential = try CredentialRow(rows, row: row)
@@ -69,7 +69,7 @@ package struct CredentialProbe: Sendable {
             findings.append(finding)
         }
         await client.stop(within: .seconds(1))
-        await link.close()
+        await pool.close()
         return findings
     }
 

@@ -22,14 +22,14 @@ actor CredentialStore {
         var readAt: ContinuousClock.Instant
     }
 
-    private let database: KeptConnection
+    private let database: PostgresPool
     private let masterKey: SealingKey?
     private let refresh: Duration
     private let logger: Logger
     private var apps: [AppID: Record] = [:]
     private var opened: [ProviderCredential.Version: Result<ProviderCredential, DeliveryError>] = [:]
 
-    init(database: KeptConnection, masterKey: SealingKey?, refresh: Duration, logger: Logger) {
+    init(database: PostgresPool, masterKey: SealingKey?, refresh: Duration, logger: Logger) {
         self.database = database
         self.masterKey = masterKey
         self.refresh = refresh
@@ -56,7 +56,7 @@ actor CredentialStore {
     /// Notes that a provider refuses a credential, unless it was changed meanwhile.
     func refuse(_ credential: ProviderCredential, reason: String) async throws {
         apps[credential.app] = nil
-        let rows = try await database.get().query(
+        let rows = try await database.query(
             SQLText.deliveryRefuseCredential,
             [.credential(credential.id), .timestamp(credential.version.updatedAt), .text(reason)]
         )
@@ -73,7 +73,7 @@ actor CredentialStore {
     private func rows(of app: AppID, noOlderThan age: Duration) async throws -> [CredentialRow] {
         if let record = apps[app], ContinuousClock.now - record.readAt < age { return record.rows }
         let readAt = ContinuousClock.now
-        let rows = try await database.get().query(
+        let rows = try await database.query(
             SQLText.deliveryReadCredentials,
             [.int32s([app.value])]
         )
@@ -101,5 +101,15 @@ actor CredentialStore {
         }
         opened[row.version] = result
         return result
+    }
+}
+
+extension PostgresPool {
+    /// What the credential work of all lanes shares: few statements, but of several tasks at once, so that a lane whose
+    /// token takes long keeps no other waiting.
+    convenience init(credentials database: PostgresConfiguration) {
+        var options = PostgresPoolOptions(maximumConnections: 2)
+        options.leaseDeadline = .seconds(5)
+        self.init(database, options, healthPing: SQLText.healthPing)
     }
 }

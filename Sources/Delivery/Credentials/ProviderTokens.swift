@@ -19,7 +19,7 @@ actor ProviderTokens {
         var fetch: Task<BearerAnswer, Never>?
     }
 
-    private let database: KeptConnection
+    private let database: PostgresPool
     private let masterKey: SealingKey?
     private let client: HTTP2Client
     private let tls: TLSContext
@@ -33,7 +33,7 @@ actor ProviderTokens {
     private static let refusalLimit = 3
 
     init(
-        database: KeptConnection,
+        database: PostgresPool,
         masterKey: SealingKey?,
         client: HTTP2Client,
         tls: TLSContext,
@@ -147,8 +147,7 @@ actor ProviderTokens {
 
     /// What the database holds if it serves, else a new one, stored for all; if another process was first, theirs.
     private func current(_ credential: ProviderCredential, refused: Bearer?) async throws -> Bearer {
-        let connection = try await database.get()
-        let stored = try await read(credential, on: connection)
+        let stored = try await read(credential)
         if let stored, stored.token != refused?.token,
             schedule.isFresh(stored, of: credential.account, now: WallClock.now())
         {
@@ -157,7 +156,7 @@ actor ProviderTokens {
         let made = try await make(credential)
         guard let masterKey else { throw DeliveryError(.configuration, "No master key is set") }
         let sealed = try masterKey.seal(made.token, associated: Self.associatedData(of: credential.id))
-        let rows = try await connection.query(
+        let rows = try await database.query(
             SQLText.deliveryStoreProviderToken,
             [
                 .credential(credential.id), .bytes(sealed), .timestamp(made.issuedAt), .timestamp(made.expiresAt),
@@ -165,11 +164,11 @@ actor ProviderTokens {
             ]
         )
         if !rows.isEmpty { return made }
-        return try await read(credential, on: connection) ?? made
+        return try await read(credential) ?? made
     }
 
-    private func read(_ credential: ProviderCredential, on connection: PostgresConnection) async throws -> Bearer? {
-        let rows = try await connection.query(SQLText.deliveryReadProviderToken, [.credential(credential.id)])
+    private func read(_ credential: ProviderCredential) async throws -> Bearer? {
+        let rows = try await database.query(SQLText.deliveryReadProviderToken, [.credential(credential.id)])
         guard !rows.isEmpty, let masterKey else { return nil }
         do {
             let token = try masterKey.open(

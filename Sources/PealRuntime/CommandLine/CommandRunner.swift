@@ -48,7 +48,7 @@ extension CommandError {
     }
 
     private init(describing error: PostgresError) {
-        let unreachable: [PostgresError.Code] = [.connection, .deadline, .configuration, .closed]
+        let unreachable: [PostgresError.Code] = [.connection, .deadline, .poolExhausted, .configuration, .closed]
         if unreachable.contains(error.code) || error.closesConnection {
             let advice = "check PEAL_DATABASE_URL and that the server is up; 'peal doctor' looks closer"
             self.init(.databaseUnreachable, "could not \(error.activity)", at: error.message, advice: advice)
