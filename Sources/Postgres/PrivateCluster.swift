@@ -22,6 +22,11 @@ package struct PrivateClusterOptions: Sendable {
         self.logger = logger
     }
 
+    /// Whether a cluster was made there already.
+    package var hasCluster: Bool { FileSystem.exists("\(dataDirectory)/PG_VERSION") }
+
+    var dataDirectory: String { "\(directory)/data" }
+
     /// All settings, by name.
     var allSettings: [String: String] {
         var all = [
@@ -59,7 +64,7 @@ package actor PrivateCluster {
         unsafe executor.asUnownedSerialExecutor()
     }
 
-    private nonisolated var dataDirectory: String { "\(options.directory)/data" }
+    private nonisolated var dataDirectory: String { options.dataDirectory }
     private nonisolated var logPath: String { "\(options.directory)/server.log" }
 
     private init(_ options: PrivateClusterOptions) throws(PostgresError) {

@@ -72,6 +72,70 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(4)))
+    func `an import never empties the file that it reads, under whatever name the report has`() async throws {
+        try await withScratchDirectory { directory in
+            try await withDatabase { database in
+                let environment = ["PEAL_DATABASE_URL": database.connectionString]
+                _ = try await runPeal(["app", "create", "shop"], environment: environment)
+                let file = "\(directory)/devices.csv"
+                let made = """
+                    cd \(directory) && printf 'channel,token\\nandroid,t1\\n' > devices.csv && \
+                    ln devices.csv hard.csv && ln -s devices.csv soft.csv
+                    """
+                #expect(try await runCommand(["sh", "-c", made]).status == 0)
+                for name in ["devices.csv", "hard.csv", "soft.csv"] {
+                    let words = ["device", "import", "shop", file, "--report", "\(directory)/\(name)"]
+                    let result = try await runPeal(words, environment: environment)
+                    #expect(result.status == 4, "\(result.output)")
+                    #expect(result.output.contains("would replace the file that is imported"), "\(result.output)")
+                }
+                let piped = try await runCommand(
+                    ["sh", "-c", "peal device import shop - --report \(file) < \(file)"],
+                    environment: environment
+                )
+                #expect(piped.status == 4, "\(piped.output)")
+                #expect(try await runCommand(["cat", file]).output == "channel,token\nandroid,t1\n")
+            }
+        }
+    }
+
+    @Test(.timeLimit(.minutes(4)))
+    func `peal up refuses a database whose master key is missing, and makes no other`() async throws {
+        try await withScratchDirectory { directory in
+            try await withPeal(["up", "--data", "data"], environment: [:], in: directory) { up in
+                try await up.waitForOutput("peal: up;", upTo: .seconds(60))
+                await up.signal(SIGTERM)
+                try await up.expectExit(0, upTo: .seconds(40))
+            }
+            let key = "\(directory)/data/master.key"
+            #expect(try await runCommand(["mv", key, "\(directory)/kept.key"]).status == 0)
+            let refused = try await runPeal(["up", "--data", "\(directory)/data"], environment: [:])
+            #expect(refused.status == 4, "\(refused.output)")
+            #expect(refused.output.contains("PEAL_MASTER_KEY_FILE"), "\(refused.output)")
+            #expect(refused.output.contains(key), "\(refused.output)")
+            #expect(try await runCommand(["test", "-e", key]).status == 1)
+            let environment = ["PEAL_MASTER_KEY_FILE": "\(directory)/kept.key"]
+            try await withPeal(["up", "--data", "data"], environment: environment, in: directory) { up in
+                try await up.waitForOutput("peal: up;", upTo: .seconds(60))
+                await up.signal(SIGTERM)
+                try await up.expectExit(0, upTo: .seconds(40))
+            }
+        }
+    }
+
+    @Test(.timeLimit(.minutes(4)))
+    func `a start that is refused leaves no master key behind`() async throws {
+        try await withScratchDirectory { directory in
+            // Nobody can make a directory below a file, which stops the start before there is a cluster.
+            let made = try await runCommand(["sh", "-c", "mkdir \(directory)/data && touch \(directory)/data/postgres"])
+            #expect(made.status == 0)
+            let refused = try await runPeal(["up", "--data", "\(directory)/data"], environment: [:])
+            #expect(refused.status != 0, "\(refused.output)")
+            #expect(try await runCommand(["test", "-e", "\(directory)/data/master.key"]).status == 1)
+        }
+    }
+
+    @Test(.timeLimit(.minutes(4)))
     func `a word that is not UTF-8 is refused before anything is done with it`() async throws {
         let result = try await runCommand(["sh", "-c", "peal app create \"$(printf 'caf\\351')\""])
         #expect(result.status == 2)

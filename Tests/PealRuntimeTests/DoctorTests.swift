@@ -76,9 +76,25 @@ import Testing
         }
     }
 
+    @Test func `workers of other databases of the server are not counted`() async throws {
+        try await withDatabase { database in
+            try await withDatabase { other in
+                let worker = try await PostgresConnection.connect(
+                    PostgresConfiguration(other.connectionString, applicationName: "peal worker")
+                )
+                let here = await examine(["PEAL_DATABASE_URL": database.connectionString])["workers"]
+                #expect(here?.finding == "0 connections of workers, no job is waiting")
+                let there = await examine(["PEAL_DATABASE_URL": other.connectionString])["workers"]
+                #expect(there?.finding == "1 connection of workers, no job is waiting")
+                await worker.close()
+            }
+        }
+    }
+
     @Test func `a database that is down, a bad key and a missing file are each named`() async throws {
         let down = await examine(["PEAL_DATABASE_URL": "host=/nonexistent", "PEAL_CA_FILE": "/nonexistent/ca.pem"])
         #expect(down["database"]?.verdict == .problem)
+        #expect(down["database"]?.advice == "start the server ('peal up' brings its own), or check PEAL_DATABASE_URL")
         #expect(down["certificates"]?.verdict == .problem)
         let unset = await examine(["PEAL_DATABASE_UR": "x"])
         #expect(unset["database"]?.verdict == .problem)

@@ -1,7 +1,7 @@
 -- Describes what is in the schema, for the doctor.
 -- Parameters: none. Rows: one. apps bigint, apps_without_credential bigint, refused_credentials bigint,
 -- partition_days integer (day partitions of results from today on, without a gap), waiting_jobs bigint (due for more
--- than a minute and not begun), workers bigint (connections that workers hold).
+-- than a minute and not begun), workers bigint (connections to this database that workers hold).
 SELECT
     (SELECT count(*) FROM peal.app) AS apps,
     (
@@ -20,4 +20,7 @@ SELECT
         WHERE completed_at IS NULL AND state = 'available' AND paused_at IS NULL
             AND send_at < now() - interval '1 minute'
     ) AS waiting_jobs,
-    (SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'peal worker%') AS workers
+    (
+        SELECT count(*) FROM pg_stat_activity
+        WHERE datname = current_database() AND application_name LIKE 'peal worker%'
+    ) AS workers

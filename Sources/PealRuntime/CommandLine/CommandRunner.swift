@@ -50,8 +50,12 @@ extension CommandError {
     private init(describing error: PostgresError) {
         let unreachable: [PostgresError.Code] = [.connection, .deadline, .poolExhausted, .configuration, .closed]
         if unreachable.contains(error.code) || error.closesConnection {
-            let advice = "check PEAL_DATABASE_URL and that the server is up; 'peal doctor' looks closer"
-            self.init(.databaseUnreachable, "could not \(error.activity)", at: error.message, advice: advice)
+            self.init(
+                .databaseUnreachable,
+                "could not \(error.activity)",
+                at: error.message,
+                advice: Self.unreachableAdvice
+            )
         } else if error.sqlState?.classCode == "42", error.message.hasPrefix("permission denied") {
             let advice = "GRANT peal_worker TO the database user; 'peal migrate' needs the owner of the database"
             self.init(.failure, "could not \(error.activity)", at: error.message, advice: advice)
@@ -63,6 +67,8 @@ extension CommandError {
             self.init(.failure, error.description)
         }
     }
+
+    static let unreachableAdvice = "check PEAL_DATABASE_URL and that the server is up; 'peal doctor' looks closer"
 
     /// Data exceptions, violated constraints, no data found, and errors raised by functions: the input is at fault.
     private static let refusalClasses: Set<String> = ["02", "22", "23", "P0"]

@@ -23,10 +23,16 @@ package struct EmbeddedDatabase: Sendable {
         logger: Logger
     ) async throws -> EmbeddedDatabase {
         let directory = try absolutePath(makeDirectory(directory))
-        let (masterKey, masterKeyFile) = try masterKey(settings, directory: directory)
-        let cluster = try await PrivateCluster.start(
-            PrivateClusterOptions(directory: "\(directory)/postgres", logger: logger)
-        )
+        let options = PrivateClusterOptions(directory: "\(directory)/postgres", logger: logger)
+        let (masterKey, masterKeyFile, isNew) = try masterKey(settings, directory: directory, cluster: options)
+        let cluster: PrivateCluster
+        do {
+            cluster = try await PrivateCluster.start(options)
+        } catch {
+            // Nothing can be sealed under it yet. Where there is a cluster already, the next start needs its key.
+            if isNew, let masterKeyFile, !options.hasCluster { unsafe unlink(masterKeyFile) }
+            throw error
+        }
         do {
             try await makeDatabase(cluster)
             let url = cluster.connectionString(database: "peal")
@@ -64,18 +70,29 @@ package struct EmbeddedDatabase: Sendable {
         await connection.close()
     }
 
-    /// The configured key, or else the directory's own, made at the first start.
+    /// The configured key, or else the directory's own, made at the first start and never again: credentials that were
+    /// sealed under a lost key do not open under a new one.
     private static func masterKey(
         _ settings: Settings,
-        directory: String
-    ) throws -> (key: SealingKey, file: String?) {
-        if let key = try settings.masterKey() { return (key, try settings.masterKeyPath.map(absolutePath)) }
+        directory: String,
+        cluster: PrivateClusterOptions
+    ) throws -> (key: SealingKey, file: String?, isNew: Bool) {
+        if let key = try settings.masterKey() { return (key, try settings.masterKeyPath.map(absolutePath), false) }
         let path = "\(directory)/master.key"
-        if unsafe access(path, F_OK) != 0 {
+        let isNew = unsafe access(path, F_OK) != 0
+        if isNew {
+            guard !cluster.hasCluster else {
+                throw CommandError(
+                    .refused,
+                    "the master key of this database is missing, and its credentials are sealed under it",
+                    at: path,
+                    advice: "put the key back there, or name it by PEAL_MASTER_KEY_FILE"
+                )
+            }
             try write(Hex.encode(try SecureRandom.bytes(32)) + "\n", to: path, mode: 0o600)
         }
         let text = String(decoding: try FileContents.read(path, limitBytes: 4096), as: UTF8.self)
-        return (try SealingKey(text: text), path)
+        return (try SealingKey(text: text), path, isNew)
     }
 
     /// A text as one word of a shell.

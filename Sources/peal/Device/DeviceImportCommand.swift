@@ -28,10 +28,11 @@ extension Command {
         let firstLine = try arguments.integer("from-line", in: 2...Int(UInt32.max)) ?? 2
         let connection = try await Database.open(purpose: "device import")
         let app = try await Apps(connection).find(arguments.positional("APP"))
-        var session = DeviceImportSession(
-            path: arguments.positional("FILE"),
-            report: try arguments.text("report").map { path throws(CommandError) in try ImportReport(path: path) }
-        )
+        let input = arguments.positional("FILE")
+        let report = try arguments.text("report").map { path throws(CommandError) in
+            try ImportReport(path: path, inputPath: input)
+        }
+        var session = DeviceImportSession(path: input, report: report)
         Interruption.catchSignals()
         return try await session.run(DeviceImport(app: app, connection: connection), firstLine: firstLine)
     }

@@ -30,7 +30,7 @@ package struct Doctor: Sendable {
             findings += await examineSchema(connection)
         } catch {
             let error = CommandError(describing: error)
-            findings.append(DoctorFinding("database", .problem, error.whatAndWhere, advice: error.advice))
+            findings.append(DoctorFinding("database", .problem, error.whatAndWhere, advice: error.adviceOfDoctor()))
         }
         return findings
     }
@@ -144,7 +144,8 @@ package struct Doctor: Sendable {
             return [DoctorFinding("direct database", .ok, "it leads to the server itself")]
         } catch {
             let error = CommandError(describing: error)
-            return [DoctorFinding("direct database", .problem, error.whatAndWhere, advice: error.advice)]
+            let advice = error.adviceOfDoctor(variable: "PEAL_DIRECT_DATABASE_URL")
+            return [DoctorFinding("direct database", .problem, error.whatAndWhere, advice: advice)]
         }
     }
 }
@@ -153,6 +154,12 @@ extension CommandError {
     /// What happened and where, without the advice.
     var whatAndWhere: String {
         location.isEmpty ? what : "\(what): \(location)"
+    }
+
+    /// The advice without sending to the doctor whoever reads its words already.
+    func adviceOfDoctor(variable: String = "PEAL_DATABASE_URL") -> String {
+        guard advice == Self.unreachableAdvice else { return advice }
+        return "start the server ('peal up' brings its own), or check \(variable)"
     }
 }
 
@@ -164,7 +171,7 @@ extension Doctor {
             try await Database.migrator().schemaRangeCheck(connection)
         } catch {
             let problem = CommandError(describing: error)
-            let advice = problem.advice.isEmpty ? "run: peal migrate" : problem.advice
+            let advice = problem.advice.isEmpty ? "run: peal migrate" : problem.adviceOfDoctor()
             return [DoctorFinding("schema", .problem, problem.whatAndWhere, advice: advice)]
         }
         do {
@@ -172,7 +179,7 @@ extension Doctor {
                 + examineHeldTokens(connection)
         } catch {
             let error = CommandError(describing: error)
-            return [DoctorFinding("schema", .problem, error.whatAndWhere, advice: error.advice)]
+            return [DoctorFinding("schema", .problem, error.whatAndWhere, advice: error.adviceOfDoctor())]
         }
     }
 
