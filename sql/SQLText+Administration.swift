@@ -32,6 +32,9 @@ extension SQLText {
     /// Finds an app by its slug.
     package static let adminFindApp = statement("admin_find_app", PackageResources.admin_find_app_sql)
 
+    /// Finds the job that has an idempotency key.
+    package static let adminFindKeyedJob = statement("admin_find_keyed_job", PackageResources.admin_find_keyed_job_sql)
+
     /// Lists credentials under which words about dead tokens are held back.
     package static let adminHeldCredentials = statement(
         "admin_held_credentials",

@@ -51,7 +51,8 @@ enum MessageCosts {
             checksum &+= UInt64(FCMResponse.nameRange(in: acceptance.span)?.count ?? 0)
         }
         // What was computed is shown, so that it cannot be left out.
-        try StandardOutput.line("\nchecksum \(checksum)")
+        try StandardOutput.line("")
+        try StandardOutput.line("checksum \(checksum)")
     }
 
     /// Runs the operation once to warm up, then so many times, and prints what one of them cost.

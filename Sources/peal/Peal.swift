@@ -42,6 +42,14 @@ struct Peal {
             WorkerCommand.command,
             UpCommand.command,
             SimulateCommand.command,
+            Command(
+                "version",
+                summary: "prints the version, as --version does",
+                examples: [Example("peal version", "prints the version")]
+            ) { _ in
+                try StandardOutput.line("peal \(Version.current)")
+                return .success
+            },
         ]
     )
 }

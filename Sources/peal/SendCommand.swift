@@ -58,10 +58,9 @@ extension Command {
     /// Prints how a job ended; status 5 when nothing of it was accepted.
     static func finish(_ status: JobStatus, asJSON: Bool) throws -> ExitStatus {
         if asJSON {
-            try StandardOutput.line(JSONLine.object(status.cells))
+            try StandardOutput.object(status.cells)
         } else {
-            let summary = status.summary.isEmpty ? "an empty audience" : status.summary
-            try StandardOutput.line("\(status.id) \(status.state): \(summary)")
+            for line in try status.endLines() { try StandardOutput.line(line) }
             if let failure = status.failure { StandardOutput.error("peal: the job was discarded; \(failure)") }
         }
         return status.count("accepted") > 0 ? .success : .notDelivered
@@ -129,7 +128,7 @@ private func printAccepted(_ job: AcceptedJob, asJSON: Bool) throws(CommandError
             ("id", .text("\(job.id)")), ("lane", .text(job.lane)), ("state", .text(job.state)),
             ("send_at", .text("\(job.sendAt)")), ("expires_at", .text("\(job.expiresAt)")),
         ]
-        try StandardOutput.line(JSONLine.object(members))
+        try StandardOutput.object(members)
     } else {
         try StandardOutput.line("\(job.id)")
     }
@@ -146,7 +145,7 @@ private func printPreview(_ preview: AudiencePreview, asJSON: Bool) throws {
     try printer.print(rows)
     if !asJSON {
         try StandardOutput.line(
-            "\(Digits.grouped(preview.audience)) recipients in lane \(preview.lane); nothing was sent"
+            "\(counted(preview.audience, "recipient")) in lane \(preview.lane); nothing was sent"
         )
     }
 }

@@ -136,6 +136,15 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(4)))
+    func `an error shows what was typed without its terminal escapes`() async throws {
+        let result = try await runPeal(["sned\u{1B}[2J\n\u{202E}x"], environment: [:])
+        #expect(result.status == 2)
+        #expect(result.output.contains("unknown command 'sned [2J  x'"), "\(result.output)")
+        #expect(!result.output.contains("\u{1B}"))
+        #expect(try await runPeal(["version"], environment: [:]) == runPeal(["--version"], environment: [:]))
+    }
+
+    @Test(.timeLimit(.minutes(4)))
     func `a word that is not UTF-8 is refused before anything is done with it`() async throws {
         let result = try await runCommand(["sh", "-c", "peal app create \"$(printf 'caf\\351')\""])
         #expect(result.status == 2)

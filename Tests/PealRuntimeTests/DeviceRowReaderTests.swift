@@ -68,7 +68,7 @@ import Testing
         ("android,has space", "no FCM token"),
         ("android,(null)", "token is the word '(null)'"),
         ("android,None", "token is the word 'None'"),
-        ("ios", "the row has 1 fields, the header has 2: the file is cut off here"),
+        ("ios", "the row has 1 field, the header has 2: the file is cut off here"),
         ("ios,ab,cd", "the row has 3 fields, the header has 2"),
     ])
     func `a bad row is refused with its line and the reason`(row: String, reason: String) throws {

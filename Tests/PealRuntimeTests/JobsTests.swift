@@ -22,14 +22,18 @@ import Testing
         return app
     }
 
+    private var requestForLater: SendRequest {
+        var request = SendRequest(app: "shop", audience: #"{"all":true}"#, content: #"{"title":"Hello"}"#)
+        request.sendAt = WallClock.now() + .seconds(3600)
+        return request
+    }
+
     @Test func `a send becomes a job that can be listed, paused, resumed and cancelled`() async throws {
         try await withDatabase { database in
             let connection = try await database.connect()
             _ = try await makeShop(connection)
             let jobs = Jobs(connection)
-            var request = SendRequest(app: "shop", audience: #"{"all":true}"#, content: #"{"title":"Hello"}"#)
-            request.sendAt = WallClock.now() + .seconds(3600)
-            let job = try await jobs.send(request)
+            let job = try await jobs.send(requestForLater)
             #expect(job.state == "scheduled")
             #expect(job.lane == "campaign")
             #expect(try await jobs.page(app: "shop", state: "scheduled", limit: 10).count == 1)
@@ -95,9 +99,77 @@ import Testing
             _ = try await makeShop(connection)
             var request = SendRequest(app: "shop", audience: #"{"all":true}"#, content: #"{"title":"Hello"}"#)
             request.idempotencyKey = "order-1"
-            _ = try await Jobs(connection).send(request)
-            let thrown = await #expect(throws: PostgresError.self) { try await Jobs(connection).send(request) }
-            #expect(thrown.map { CommandError(describing: $0) }?.status == .refused)
+            let job = try await Jobs(connection).send(request)
+            for isPreview in [false, true] {
+                let error = await #expect(throws: CommandError.self) {
+                    if isPreview {
+                        _ = try await Jobs(connection).preview(request)
+                    } else {
+                        _ = try await Jobs(connection).send(request)
+                    }
+                }
+                #expect(error?.status == .refused)
+                #expect(error?.what == "the idempotency key 'order-1' is taken, so nothing more is sent")
+                #expect(error?.location == "job \(job.id) of app 'shop' has it")
+            }
+        }
+    }
+
+    @Test func `a send for an app that is not there names the one that was probably meant`() async throws {
+        try await withDatabase { database in
+            let connection = try await database.connect()
+            _ = try await makeShop(connection)
+            let request = SendRequest(app: "shoop", audience: #"{"all":true}"#, content: #"{"title":"Hello"}"#)
+            let error = await #expect(throws: CommandError.self) { try await Jobs(connection).send(request) }
+            #expect(error?.status == .refused)
+            #expect(
+                error?.description == "there is no app called 'shoop'; did you mean 'shop'? "
+                    + "'peal app list' shows all, 'peal app create shoop' adds it"
+            )
+        }
+    }
+
+    @Test func `how a job ended is said with the reasons, the most frequent first`() async throws {
+        try await withDatabase { database in
+            let connection = try await database.connect()
+            _ = try await makeShop(connection)
+            let jobs = Jobs(connection)
+            let job = try await jobs.send(
+                SendRequest(app: "shop", audience: #"{"all":true}"#, content: #"{"title":"Hello"}"#)
+            )
+            #expect(try await jobs.status(job.id).endLines() == ["\(job.id) available: an empty audience"])
+            try await run(
+                """
+                INSERT INTO peal.job_stat (job_id, outcome, reason, n)
+                VALUES ('\(job.id)', 1, '', 5), ('\(job.id)', 2, 'Unregistered', 2),
+                    ('\(job.id)', 2, 'BadDeviceToken', 1200), ('\(job.id)', 3, 'disabled', 2)
+                """,
+                connection
+            )
+            #expect(
+                try await jobs.status(job.id).endLines() == [
+                    "\(job.id) available: 5 accepted, 1,202 rejected, 2 skipped",
+                    "reasons: 1,200 rejected BadDeviceToken, 2 rejected Unregistered, 2 skipped disabled",
+                ]
+            )
+        }
+    }
+
+    @Test func `steering a job that has ended does nothing, and says why`() async throws {
+        try await withDatabase { database in
+            let connection = try await database.connect()
+            _ = try await makeShop(connection)
+            let jobs = Jobs(connection)
+            let job = try await jobs.send(requestForLater)
+            let states = [
+                (Jobs.Steering.pause, nil), (.resume, nil), (.cancel, nil), (.pause, "the job was cancelled"),
+                (.resume, "the job was cancelled"),
+            ]
+            for (steering, reason) in states {
+                let state = try await jobs.steer(job.id, steering)
+                #expect(steering.idleReason(stateAfter: state) == reason)
+            }
+            #expect(Jobs.Steering.cancel.idleReason(stateAfter: "completed") == "the job has ended")
         }
     }
 

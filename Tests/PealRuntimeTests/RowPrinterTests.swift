@@ -27,6 +27,8 @@ import Testing
     @Test func `a table keeps control characters away from the terminal`() throws {
         let text = try printed(.table, [[["a", "two\nlines\u{1B}[31m", .null]]])
         #expect(text.contains("two lines [31m"))
+        let turned = try printed(.table, [[["a", "moc\u{202E}.exe\u{2066}\u{9B}2J", .null]]])
+        #expect(turned.contains("moc .exe  2J"))
     }
 
     @Test func `csv quotes what needs quoting, and has one header over all pages`() throws {
@@ -89,6 +91,16 @@ import Testing
         )
         progress.show(.init(done: 1, total: 2), now: start + .seconds(1))
         #expect(text.withLock { $0 } == "\r\u{1B}[K\(line)")
+    }
+
+    @Test func `what stands still has no time left`() {
+        let text = Mutex("")
+        let start = ContinuousClock.now
+        var progress = ProgressLine("Sending", unit: "recipients", now: start, isTerminal: false) { part in
+            text.withLock { $0 += part }
+        }
+        progress.show(.init(done: 1, total: 2, isHeld: true, note: "paused"), now: start + .seconds(1))
+        #expect(text.withLock { $0 } == "Sending 50% 1 of 2 recipients, 1/s, paused\n")
     }
 
     @Test(arguments: [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567"), (-4321, "-4,321")])

@@ -62,4 +62,28 @@ package struct JobStatus: Sendable {
     package var summary: String {
         outcomes.filter { $0.count > 0 }.map { "\(Digits.grouped($0.count)) \($0.name)" }.joined(separator: ", ")
     }
+
+    /// How it ended, for people: its outcomes, and below them the reasons of those that have one.
+    package func endLines() throws -> [String] {
+        var lines = ["\(id) \(state): \(summary.isEmpty ? "an empty audience" : summary)"]
+        let reasons = try reasonSummary()
+        if !reasons.isEmpty { lines.append("reasons: \(reasons)") }
+        return lines
+    }
+
+    /// The most frequent reasons, such as `6 rejected BadDeviceToken, 2 skipped no_device`; empty when there is none.
+    private func reasonSummary() throws -> String {
+        guard case .object(let counts) = try JSONValue.parse(Array(byReason.utf8), root: "by_reason") else { return "" }
+        let reasons = counts.members
+            .map { member in
+                let count = if case .number(let number) = member.value { number.wholeNumber ?? 0 } else { 0 }
+                return (name: member.key.split(separator: ":", maxSplits: 1).joined(separator: " "), count: count)
+            }
+            .sorted { ($1.count, $0.name) < ($0.count, $1.name) }
+        let shown = reasons.prefix(Self.shownReasons).map { "\(Digits.grouped($0.count)) \($0.name)" }
+        let rest = reasons.count - shown.count
+        return (shown + (rest > 0 ? ["\(rest) more kinds"] : [])).joined(separator: ", ")
+    }
+
+    private static let shownReasons = 10
 }

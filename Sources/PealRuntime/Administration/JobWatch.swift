@@ -41,6 +41,7 @@ package struct JobWatch: Sendable {
         return ProgressLine.Update(
             done: status.audience - status.remaining,
             total: isCounted ? status.audience : nil,
+            isHeld: status.state == "paused",
             note: notes.joined(separator: ", ")
         )
     }

@@ -37,6 +37,16 @@ package struct Jobs: Sendable {
     /// What can be done to a job.
     package enum Steering: String, Sendable {
         case cancel, pause, resume
+
+        /// Why it did nothing to a job whose state is this after it; nil where it did something, or may have.
+        package func idleReason(stateAfter state: String) -> String? {
+            switch state {
+            case "completed": "the job has ended"
+            case "discarded": "the job was discarded"
+            case "cancelled" where self != .cancel: "the job was cancelled"
+            default: nil
+            }
+        }
     }
 
     /// What `page` returns, by column.
@@ -54,10 +64,14 @@ package struct Jobs: Sendable {
         self.connection = connection
     }
 
-    /// Inserts the job. What cannot be sent is refused by the database, with the field's name.
+    /// Inserts the job. What cannot be sent is refused by the database, with the field's name; an app that is not there
+    /// and an idempotency key that is taken are status 4 in words of our own.
     package func send(_ request: SendRequest) async throws -> AcceptedJob {
-        let rows = try await connection.query(SQLText.adminInsertJob, Self.parameters(request))
-        return try Self.accepted(rows)
+        do {
+            return try Self.accepted(try await connection.query(SQLText.adminInsertJob, Self.parameters(request)))
+        } catch {
+            throw try await explained(error, of: request)
+        }
     }
 
     /// Checks the request as `send` does, counts its audience, and takes everything back.
@@ -74,6 +88,8 @@ package struct Jobs: Sendable {
             }
         } catch let result as TakenBack {
             return result.preview
+        } catch let refusal as PostgresError {
+            throw try await explained(refusal, of: request)
         }
         preconditionFailure("a preview always takes its transaction back")
     }
@@ -110,6 +126,24 @@ package struct Jobs: Sendable {
             case .resume: SQLText.adminResumeJob
             }
         return try await connection.query(statement, [.job(id)]).text(0, 0)
+    }
+
+    /// The refusal of a send, in better words where the server's own say too little.
+    private func explained(_ refusal: PostgresError, of request: SendRequest) async throws -> any Error {
+        if refusal.constraint == "job_idempotency", let key = request.idempotencyKey {
+            let rows = try await connection.query(SQLText.adminFindKeyedJob, [.text(request.app), .text(key)])
+            let job = rows.isEmpty ? nil : JobID(try rows.uuid(0, 0))
+            let advice = job.map { "'peal job status \($0)' shows it; another send needs another key" }
+            return CommandError(
+                .refused,
+                "the idempotency key '\(key)' is taken, so nothing more is sent",
+                at: job.map { "job \($0) of app '\(request.app)' has it" } ?? "app '\(request.app)'",
+                advice: advice ?? "another send needs another key"
+            )
+        }
+        // Throws with the nearest slug where the app is what is wrong.
+        if refusal.sqlState?.classCode == "22" { _ = try await Apps(connection).find(request.app) }
+        return refusal
     }
 
     private static func parameters(_ request: SendRequest) -> PostgresParameters {

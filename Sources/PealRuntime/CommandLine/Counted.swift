@@ -1,4 +1,4 @@
-/// A number and what it counts: `1 app`, `2 apps`.
+/// A number and what it counts: `1 app`, `2,000 apps`.
 package func counted(_ number: some BinaryInteger, _ singular: String) -> String {
-    "\(number) \(singular)\(number == 1 ? "" : "s")"
+    "\(Digits.grouped(Int(number))) \(singular)\(number == 1 ? "" : "s")"
 }

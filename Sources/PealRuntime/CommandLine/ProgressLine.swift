@@ -8,13 +8,16 @@ package struct ProgressLine {
         package var total: Int?
         /// The share that is done, 0 to 1, where it is known better than by `done` and `total`.
         package var share: Double?
+        /// Whether it stands still for now, so that no time left can be told.
+        package var isHeld: Bool
         /// Words after the figures, such as outcomes by kind.
         package var note: String
 
-        package init(done: Int, total: Int?, share: Double? = nil, note: String = "") {
+        package init(done: Int, total: Int?, share: Double? = nil, isHeld: Bool = false, note: String = "") {
             self.done = done
             self.total = total
             self.share = share
+            self.isHeld = isHeld
             self.note = note
         }
     }
@@ -91,7 +94,9 @@ package struct ProgressLine {
         text += " \(unit)"
         // Before that a rate says more about the clock than about the work.
         if seconds >= 0.5 { text += ", \(Digits.grouped(Int(Double(update.done) / seconds)))/s" }
-        if let share, share > 0, share < 1 { text += ", \(Digits.duration(seconds * (1 - share) / share)) left" }
+        if let share, share > 0, share < 1, !update.isHeld {
+            text += ", \(Digits.duration(seconds * (1 - share) / share)) left"
+        }
         return update.note.isEmpty ? text : "\(text), \(update.note)"
     }
 

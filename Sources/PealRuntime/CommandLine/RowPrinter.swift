@@ -54,7 +54,7 @@ package struct RowPrinter {
     }
 
     private mutating func table(_ rows: [[Cell]]) -> String {
-        let texts = rows.map { row in row.map { Self.singleLine($0.plainText) } }
+        let texts = rows.map { row in row.map { TerminalText.line($0.plainText) } }
         if widths.isEmpty { widths = columns.map(TextWidth.of) }
         for row in texts {
             for (index, text) in row.enumerated() { widths[index] = max(widths[index], TextWidth.of(text)) }
@@ -77,14 +77,6 @@ package struct RowPrinter {
         }
         while line.last == " " { line.removeLast() }
         return line + "\n"
-    }
-
-    /// Line breaks and control characters in a value must not break the table or reach the terminal.
-    private static func singleLine(_ text: String) -> String {
-        guard text.unicodeScalars.contains(where: { $0.value < 0x20 || $0.value == 0x7F }) else { return text }
-        return String(
-            String.UnicodeScalarView(text.unicodeScalars.map { $0.value < 0x20 || $0.value == 0x7F ? " " : $0 })
-        )
     }
 
     /// One line of CSV, with a newline.

@@ -8,14 +8,19 @@ package enum StandardOutput {
         try write(bytes[...])
     }
 
-    /// Writes text and a newline to standard output.
+    /// Writes one line for people to standard output: what could steer a terminal or break the line is a space.
     package static func line(_ text: String) throws(CommandError) {
-        try write(text + "\n")
+        try write(TerminalText.line(text) + "\n")
     }
 
-    /// Writes text and a newline to standard error. What cannot be written there is lost: there is nowhere else to say so.
+    /// Writes a JSON object and a newline to standard output, its texts escaped and otherwise as they are.
+    package static func object(_ members: [(String, Cell)]) throws(CommandError) {
+        try write(JSONLine.object(members) + "\n")
+    }
+
+    /// Writes one line to standard error: what could steer a terminal or break the line is a space. What cannot be written there is lost: there is nowhere else to say so.
     package static func error(_ text: String) {
-        errorText(text + "\n")
+        errorText(TerminalText.line(text) + "\n")
     }
 
     /// Writes text to standard error as it is, for progress that redraws its line.

@@ -118,8 +118,8 @@ private struct DeviceImportSession {
 
     private func summary(_ figures: DeviceImport.Report) -> String {
         let parts = [
-            "\(Digits.grouped(figures.read)) rows", "\(Digits.grouped(figures.added)) devices added",
-            "\(Digits.grouped(figures.updated)) updated", "\(Digits.grouped(figures.merged)) rows merged",
+            counted(figures.read, "row"), "\(counted(figures.added, "device")) added",
+            "\(Digits.grouped(figures.updated)) updated", "\(counted(figures.merged, "row")) merged",
             "\(Digits.grouped(figures.refused)) refused",
         ]
         return parts.joined(separator: ", ")

@@ -18,7 +18,7 @@ extension Command {
         let rows = try await Devices(connection).page(app, selection, limit: 1000)
         if rows.isEmpty { throw CommandError.noSuchDevice }
         for row in rows {
-            try StandardOutput.line(JSONLine.object(Devices.members(row, wholeTokens: arguments.flag("tokens"))))
+            try StandardOutput.object(Devices.members(row, wholeTokens: arguments.flag("tokens")))
         }
         return .success
     }

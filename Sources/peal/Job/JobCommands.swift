@@ -48,7 +48,7 @@ extension Command {
         let connection = try await Database.open(purpose: "job status")
         let status = try await Jobs(connection).status(id)
         if arguments.text("format") == "json" {
-            try StandardOutput.line(JSONLine.object(status.cells))
+            try StandardOutput.object(status.cells)
         } else {
             let width = status.cells.map(\.0.count).max() ?? 0
             for (name, cell) in status.cells where cell != .null {
@@ -63,8 +63,8 @@ extension Command {
         "watch",
         summary: "shows the progress of a job until it has ended",
         discussion: """
-            A bar with rate and time left on a terminal, plain lines when piped. The last line on standard output says
-            how it ended; the exit status is 5 when nothing was accepted by a provider.
+            A bar with rate and time left on a terminal, plain lines when piped. Standard output says how it ended,
+            and a line below why recipients were not reached; the exit status is 5 when nothing was accepted by a provider.
             """,
         positionals: [.job],
         options: [Option("format", "FORMAT", "how the end is printed", choices: ["text", "json"])],
@@ -97,7 +97,11 @@ extension Command {
         ) { arguments in
             let id = try jobID(arguments.positional("ID"))
             let connection = try await Database.open(purpose: "job \(steering.rawValue)")
-            try StandardOutput.line("\(id) \(try await Jobs(connection).steer(id, steering))")
+            let state = try await Jobs(connection).steer(id, steering)
+            try StandardOutput.line("\(id) \(state)")
+            if let reason = steering.idleReason(stateAfter: state) {
+                StandardOutput.error("peal: nothing happened: \(reason)")
+            }
             return .success
         }
     }

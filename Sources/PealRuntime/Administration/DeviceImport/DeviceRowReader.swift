@@ -38,7 +38,7 @@ package struct DeviceRowReader: Sendable {
         if let fault = row.fault { throw Refusal(fault) }
         guard row.count == header.count else {
             let cut = row.endsWithFile && row.count < header.count ? ": the file is cut off here" : ""
-            throw Refusal("the row has \(row.count) fields, the header has \(header.count)\(cut)")
+            throw Refusal("the row has \(counted(row.count, "field")), the header has \(header.count)\(cut)")
         }
         var device = DeviceRow()
         device.line = row.line
