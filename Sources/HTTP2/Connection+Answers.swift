@@ -1,38 +1,52 @@
-internal import CNghttp2
 internal import OpenSSL
 
-// What comes back. All of these are called by nghttp2 (SessionCallbacks.swift).
-extension Connection {
+// What comes back, as the session makes it out.
+extension Connection: SessionOwner {
+    // Takes the bytes of one read, then does what their frames asked for.
+    func consume(_ bytes: UnsafeBufferPointer<UInt8>) {
+        guard let session else { return }
+        var fault: ProtocolFault?
+        isHandlingFrames = true
+        do throws(ProtocolFault) {
+            unsafe try session.consume(bytes, now: loop.now, for: self)
+        } catch {
+            fault = error
+        }
+        isHandlingFrames = false
+        let action = deferredAction
+        deferredAction = .none
+        perform(action)
+        if let fault { breakOff(fault) }
+    }
+
+    // The peer broke the protocol: it is told so, as far as the socket takes it.
+    private func breakOff(_ fault: ProtocolFault) {
+        guard !state.isClosed else { return }
+        session?.appendGoAway(fault.code)
+        writeOnce()
+        fail(.connectionLost, "\(pool.configuration.host) broke HTTP/2: \(fault.text)")
+    }
+
+    var wantsFrames: Bool { !state.isClosed }
+
     func headerReceived(_ slot: Int, _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>) {
-        if streams[slot].isSettled { return }
-        // ":status" is the only response field of that length that begins with a colon.
-        if name.count == 7, unsafe name[0] == UInt8(ascii: ":") {
-            // An answer of 1xx may have come before, with fields that are not this answer's.
-            streams[slot].fields = ResponseFields()
-            streams[slot].response.removeAll(keepingCapacity: true)
-            streams[slot].status = unsafe value.reduce(0) { $0 &* 10 &+ UInt16($1 &- 0x30) }
+        guard let position = unsafe pool.wantedFields.position(of: name), !streams[slot].fields.has(position) else {
             return
         }
-        // Fields stand before the body; trailers, which come after it, are of no use to anyone.
-        guard streams[slot].response.count == streams[slot].fields.count,
-            let position = unsafe pool.wantedFields.position(of: name), !streams[slot].fields.has(position)
-        else { return }
         let kept = min(value.count, ResponseFields.valueLimit)
         unsafe streams[slot].response.append(contentsOf: value.prefix(kept))
         streams[slot].fields.add(position, count: kept)
     }
 
     func dataReceived(_ slot: Int, _ bytes: UnsafeBufferPointer<UInt8>) {
-        if streams[slot].isSettled { return }
         let kept = streams[slot].response.count - streams[slot].fields.count
         let added = min(bytes.count, pool.configuration.maximumBodyBytes - kept)
         if added > 0 { unsafe streams[slot].response.append(contentsOf: bytes.prefix(added)) }
     }
 
-    func settingsReceived() {
-        guard let session else { return }
+    func settingsReceived(streamLimit: Int) {
         let former = window.limit
-        window.peerAnnounced(session.peerStreamLimit)
+        window.peerAnnounced(streamLimit)
         perform(state.settingsReceived())
         if window.limit != former { pool.limitChanged() }
     }
@@ -48,28 +62,33 @@ extension Connection {
         perform(state.goAwayReceived())
     }
 
-    func streamClosed(_ slot: Int, code: UInt32) {
-        if let reference = streams[slot].reference, !streams[slot].isSettled { settle(slot, reference, code) }
+    func streamClosed(_ slot: Int, _ code: ErrorCode) {
+        if let reference = streams[slot].reference { settle(slot, reference, code) }
+        release(slot)
+    }
+
+    // The stream is over and its request settled or queued again.
+    func release(_ slot: Int) {
         streams.giveBack(slot)
         let action = state.streamClosed()
         if state.openStreams == 0 { noteIdle() }
         perform(action)
     }
 
-    private func settle(_ slot: Int, _ reference: RequestReference, _ code: UInt32) {
-        if code == NGHTTP2_NO_ERROR.rawValue, streams[slot].status >= 200 {
+    private func settle(_ slot: Int, _ reference: RequestReference, _ code: ErrorCode) {
+        if code == .none, streams[slot].status >= 200 {
             let isFirst = window.answers == 0
             noteAnswer(slot, reference)
             pool.settleAnswer(reference, from: streams[slot])
             if isFirst { firstAnswerCame() }
-        } else if code == NGHTTP2_REFUSED_STREAM.rawValue {
+        } else if code == .refusedStream {
             pool.sendAgain(reference)
             // More than the peer has room for, whatever it announced.
             window.overloaded()
             noteReset()
         } else {
             let mayHave = mayHaveBeenProcessed(slot)
-            pool.settle(reference, .unanswered(.streamReset(code: code)), mayHaveBeenProcessed: mayHave)
+            pool.settle(reference, .unanswered(.streamReset(code: code.value)), mayHaveBeenProcessed: mayHave)
             noteReset()
         }
     }

@@ -1,5 +1,3 @@
-internal import CNghttp2
-
 // Time: connecting, requests, PING, idleness, age. One entry in the loop's heap serves them all.
 extension Connection {
     func wake(at time: LoopTime) {
@@ -47,7 +45,7 @@ extension Connection {
     private func sweep() {
         nextSweep = .never
         guard let session else { return }
-        for slot in 0..<streams.capacity where !streams[slot].isSettled {
+        for slot in 0..<streams.capacity {
             guard let reference = streams[slot].reference else { continue }
             guard streams[slot].deadline <= loop.now else {
                 nextSweep = min(nextSweep, streams[slot].deadline)
@@ -55,11 +53,12 @@ extension Connection {
             }
             let mayHave = mayHaveBeenProcessed(slot)
             pool.settle(reference, .unanswered(.timedOut), mayHaveBeenProcessed: mayHave)
-            streams[slot].isSettled = true
-            session.reset(streams[slot].streamID, code: NGHTTP2_CANCEL)
             let openedAt = streams[slot].deadline.after(nanoseconds: -reference.submission.timeLimitNanoseconds)
             if lastAnswer < openedAt { timeoutsInARow += 1 }
             note(isBad: true)
+            session.appendReset(streams[slot].streamID, .cancel)
+            release(slot)
+            if state.isClosed { return }
         }
         pool.isDirty = true
         // One silent stream says nothing about the others. Several that saw no answer to anything all their life do:
@@ -88,7 +87,7 @@ extension Connection {
             return fail(.connectionLost, "no answer to a PING within \(pool.configuration.pingTimeout)")
         }
         pingSentAt = loop.now
-        session?.ping()
+        session?.appendPing()
         pool.isDirty = true
     }
 

@@ -140,7 +140,13 @@ extension Connection {
 
     func startSession() {
         lastRead = loop.now
-        guard let made = Session(owner: self, initialStreams: pool.configuration.initialStreams) else {
+        let made = Session(
+            output: output,
+            streams: streams,
+            initialStreams: pool.configuration.initialStreams,
+            now: loop.now
+        )
+        guard let made else {
             return fail(.connectFailed, "no memory for an HTTP/2 session")
         }
         session = made
@@ -162,7 +168,7 @@ extension Connection {
             switch loop.input.read({ tls.read(into: &$0) }) {
             case .done(let count):
                 lastRead = loop.now
-                insideSession { unsafe $0.consume(loop.input.base, count: count) }
+                unsafe consume(UnsafeBufferPointer(start: loop.input.base, count: count))
             case .wantRead:
                 return
             case .wantWrite:

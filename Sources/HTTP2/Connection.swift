@@ -1,12 +1,11 @@
 internal import CLinux
-internal import CNghttp2
 internal import Glibc
 internal import OpenSSL
 
 // One connection of a pool: drives socket, TLS and session as its state machine says. Lives on the loop's thread.
 //
 // Files: this one holds the life of the connection, `Connection+Socket` TCP and TLS, `Connection+Streams` what goes
-// out, `Connection+Answers` what comes back, `Connection+Deadlines` time.
+// out, `Connection+Answers` what comes back, `Connection+Deadlines` time. The codec is `Session`.
 final class Connection {
     let id: UInt64
     let pool: Pool
@@ -29,10 +28,9 @@ final class Connection {
 
     // HTTP/2.
     var session: Session?
-    var template: FieldTemplate?
     var requestsFramed = 0
-    // True while nghttp2 runs: the session must not be freed from inside its own callbacks.
-    var isInsideSession = false
+    // True while received frames are handled: what they lead to happens when their session is at rest.
+    var isHandlingFrames = false
     var deferredAction = ConnectionStateMachine.Action.none
     var resetsInARow = 0
     var timeoutsInARow = 0
@@ -78,7 +76,7 @@ final class Connection {
 
     func perform(_ action: ConnectionStateMachine.Action) {
         if action == .none { return }
-        if isInsideSession {
+        if isHandlingFrames {
             // A close outweighs whatever else was to be done.
             if case .close = deferredAction { return }
             deferredAction = action
@@ -94,23 +92,6 @@ final class Connection {
             wake(at: phaseDeadline)
             pool.connectionStopped(self)
         case .close(let reason): close(reason)
-        }
-    }
-
-    // Runs nghttp2, then does what its callbacks asked for.
-    func insideSession(_ body: (Session) -> String?) {
-        guard let session else { return }
-        isInsideSession = true
-        let failure = body(session)
-        isInsideSession = false
-        let action = deferredAction
-        deferredAction = .none
-        perform(action)
-        guard !state.isClosed else { return }
-        if let failure {
-            fail(.connectionLost, "HTTP/2 broke: \(failure)")
-        } else if session.isOver {
-            fail(.connectionLost, "the HTTP/2 session was ended")
         }
     }
 
@@ -140,14 +121,12 @@ final class Connection {
     private func close(_ reason: ConnectionStateMachine.CloseReason) {
         if let session, reason == .retired || reason == .drainLimitPassed {
             // As far as the socket takes it: nothing waits for a peer's goodbye.
-            session.sayGoodbye()
-            _ = session.produce(into: output)
+            session.appendGoAway(.none)
             writeOnce()
             tls?.shutdown()
         }
         session = nil
         giveBackStreams(reason)
-        template = nil
         tls = nil
         closeSocket()
         pool.connectionClosed(self, reason)
@@ -158,12 +137,10 @@ final class Connection {
     private func giveBackStreams(_ reason: ConnectionStateMachine.CloseReason) {
         for slot in 0..<streams.capacity {
             guard let reference = streams[slot].reference else { continue }
-            if !streams[slot].isSettled {
-                if mayHaveBeenProcessed(slot) {
-                    pool.settle(reference, .unanswered(pool.closeCause), mayHaveBeenProcessed: true)
-                } else {
-                    pool.sendAgain(reference)
-                }
+            if mayHaveBeenProcessed(slot) {
+                pool.settle(reference, .unanswered(pool.closeCause), mayHaveBeenProcessed: true)
+            } else {
+                pool.sendAgain(reference)
             }
             streams.giveBack(slot)
         }

@@ -130,7 +130,7 @@ final class EventLoop {
             let pool = Pool(id: id, configuration: configuration, loop: self)
             pools[id] = pool
             pool.isDirty = true
-        case .setField(let id, let name, let value): pools[id]?.setField(name, value)
+        case .setField(let id, let field): pools[id]?.setField(field)
         case .submit(let submit):
             if let pool = pools[submit.pool] { pool.submit(submit) } else { refuse(submit) }
         case .cancel(let tag):

@@ -58,12 +58,23 @@ package final class HTTP2Client: Sendable {
 
     /// Sets a header field that all requests of a pool carry, such as `authorization`; requests framed later have the new value.
     ///
+    /// - Parameter isIndexed: whether the peer may keep the field in the connection's table, so that a request costs a
+    ///   byte for it instead of its whole value. False sends it with each request and forbids every machine on the way to
+    ///   keep it: what RFC 7541 (7.1.3) asks for secrets that can be guessed, and what Apple asks for `authorization`. A
+    ///   bearer token of Google holds far too much chance to be guessed from sizes, so that the same section lets it be
+    ///   kept; at a thousand characters a request that is most of the header.
     /// - Throws: `HTTP2Error` (`invalidField`) when name or value hold bytes that HTTP does not allow.
-    package func setField(_ name: String, value: [UInt8], of pool: PoolID) throws(HTTP2Error) {
+    package func setField(
+        _ name: String,
+        value: [UInt8],
+        isIndexed: Bool = false,
+        of pool: PoolID
+    ) throws(HTTP2Error) {
         guard FieldText.isName(name.utf8), FieldText.isValue(value.span) else {
             throw HTTP2Error(.invalidField, "The header field \(name) holds a character that HTTP forbids")
         }
-        _ = inbox.post(.setField(pool, name: Array(name.utf8), value: value))
+        let field = PoolFields.Field(name: Array(name.utf8), value: value, isIndexed: isIndexed)
+        _ = inbox.post(.setField(pool, field))
     }
 
     /// Tells a pool that the peer asked for less (429, 503): each connection halves its streams and grows again slowly.

@@ -17,7 +17,7 @@ struct Submit: Sendable {
 // What other threads ask of the loop.
 enum LoopCommand: Sendable {
     case makePool(PoolID, PoolConfiguration)
-    case setField(PoolID, name: [UInt8], value: [UInt8])
+    case setField(PoolID, PoolFields.Field)
     case submit(Submit)
     case cancel(tag: Int)
     case reportOverload(PoolID)

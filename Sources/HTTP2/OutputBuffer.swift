@@ -23,12 +23,50 @@ final class OutputBuffer {
     var count: Int { tail - head }
     var isEmpty: Bool { tail == head }
 
-    func append(_ bytes: UnsafePointer<UInt8>, count added: Int) {
+    // Counts so many bytes as framed and says where to write them: all of them, and before anything else is appended.
+    func extend(by added: Int) -> UnsafeMutablePointer<UInt8> {
         if tail + added > capacity { makeRoom(for: added) }
-        unsafe (base + tail).update(from: bytes, count: added)
+        let start = unsafe base + tail
         tail += added
-        framedTotal += UInt64(added)
+        framedTotal &+= UInt64(added)
+        return unsafe start
     }
+
+    func append(_ bytes: UnsafePointer<UInt8>, count added: Int) {
+        unsafe extend(by: added).update(from: bytes, count: added)
+    }
+
+    func append(_ bytes: some Collection<UInt8>) {
+        var place = unsafe extend(by: bytes.count)
+        for byte in bytes {
+            unsafe place.pointee = byte
+            unsafe place += 1
+        }
+    }
+
+    // MARK: Frames
+
+    func appendFrameHeader(_ type: UInt8, flags: UInt8, stream: Int32, payloadCount: Int) {
+        unsafe extend(by: FrameLimits.headerBytes).putFrameHeader(type, flags, stream, payloadCount)
+    }
+
+    func appendFrame(_ type: UInt8, flags: UInt8 = 0, stream: Int32) {
+        appendFrameHeader(type, flags: flags, stream: stream, payloadCount: 0)
+    }
+
+    func appendFrame(_ type: UInt8, stream: Int32, _ number: UInt32) {
+        appendFrameHeader(type, flags: 0, stream: stream, payloadCount: 4)
+        unsafe extend(by: 4).put(number)
+    }
+
+    func appendFrame(_ type: UInt8, flags: UInt8 = 0, stream: Int32, _ first: UInt32, _ second: UInt32) {
+        appendFrameHeader(type, flags: flags, stream: stream, payloadCount: 8)
+        let place = unsafe extend(by: 8)
+        unsafe place.put(first)
+        unsafe (place + 4).put(second)
+    }
+
+    // MARK: Writing
 
     func write(_ body: (Span<UInt8>) -> Int) {
         let written = unsafe body(UnsafeBufferPointer(start: base + head, count: count).span)
@@ -53,5 +91,18 @@ final class OutputBuffer {
         }
         head = 0
         tail = kept
+    }
+}
+
+extension UnsafeMutablePointer<UInt8> {
+    // In network order; four bytes.
+    func put(_ number: UInt32) {
+        unsafe UnsafeMutableRawPointer(self).storeBytes(of: number.bigEndian, as: UInt32.self)
+    }
+
+    func putFrameHeader(_ type: UInt8, _ flags: UInt8, _ stream: Int32, _ payloadCount: Int) {
+        unsafe put(UInt32(truncatingIfNeeded: payloadCount << 8 | Int(type)))
+        unsafe self[4] = flags
+        unsafe (self + 5).put(UInt32(bitPattern: stream))
     }
 }

@@ -1,4 +1,4 @@
-// Bytes at an address that does not change: nghttp2 reads header fields where they lie instead of copying them.
+// Bytes at an address that does not change: what is framed is copied from here, without the checks that an array makes.
 @safe
 final class PinnedBytes: @unchecked Sendable {
     // Filled in init and never written again, so threads may read it at will.
@@ -20,5 +20,9 @@ final class PinnedBytes: @unchecked Sendable {
 
     func pointer(to range: ByteRange) -> UnsafeMutablePointer<UInt8> {
         unsafe base + Int(range.start)
+    }
+
+    func bytes(of range: ByteRange) -> [UInt8] {
+        unsafe Array(UnsafeBufferPointer(start: pointer(to: range), count: Int(range.count)))
     }
 }

@@ -54,12 +54,12 @@ final class Pool {
         self.configuration = configuration
         self.loop = loop
         wantedFields = WantedFields(configuration.responseFields)
-        fields = PoolFields(authority: configuration.authority, fields: [])
+        fields = PoolFields(authority: configuration.authority)
         unusableSince = loop.now
     }
 
-    func setField(_ name: [UInt8], _ value: [UInt8]) {
-        fields = fields.with(name, value, authority: configuration.authority)
+    func setField(_ field: PoolFields.Field) {
+        fields = fields.with(field)
     }
 
     // MARK: The turn

@@ -1,106 +1,195 @@
-internal import CNghttp2
+/// What a session tells of received frames. A slot's stream is over with `streamClosed`, which must give the slot back.
+protocol SessionOwner: AnyObject {
+    func headerReceived(_ slot: Int, _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>)
+    func dataReceived(_ slot: Int, _ bytes: UnsafeBufferPointer<UInt8>)
+    func streamClosed(_ slot: Int, _ code: ErrorCode)
+    func settingsReceived(streamLimit: Int)
+    func goAwayReceived(code: UInt32, debug: UnsafeBufferPointer<UInt8>)
+    // False when nothing more of what was read matters.
+    var wantsFrames: Bool { get }
+}
 
-// Owns an nghttp2_session: the codec of one connection. It knows streams, slots and bytes, nothing of requests or
-// pools; a codec of our own could take its place.
-@safe
+/// The HTTP/2 codec of one connection: RFC 9113 as a client has it, and the sending half of HPACK.
+///
+/// It turns requests into bytes of `output` and received bytes into calls of a `SessionOwner`. It knows streams, slots,
+/// windows and tables, nothing of pools, sockets or time limits. Header blocks are written from templates, which is why
+/// this is not libnghttp2's session: that codes `authorization` anew for each request and keeps objects per stream.
+/// Header blocks of answers are decoded by libnghttp2's inflater (`HeaderDecoder`).
+///
+/// Files: this one holds what is sent, `Session+Bodies` how bodies go through the windows, `Session+Frames` what is
+/// received, `Session+Settings` the peer's SETTINGS and windows.
 final class Session {
-    private let handle: OpaquePointer
+    let output: OutputBuffer
+    let streams: StreamTable
+    let reader = FrameReader()
+    let decoder: HeaderDecoder
+    var flood: FloodGuard
 
-    enum Submitted {
-        case stream(Int32)
-        // This connection has no stream ids left, or the peer said goodbye.
+    // Sending.
+    var table = HeaderTable()
+    private var template: HeaderTemplate?
+    // The id of the newest stream; all ids of a client are odd.
+    var lastStream: Int32 = -1
+    var sendWindow = FrameLimits.defaultWindow
+    // Streams whose body waits for a window, in order.
+    let blocked = Ring<Int32>()
+    // A window has grown since those were looked at last.
+    var mayUnblock = false
+
+    // What the peer's SETTINGS say.
+    var hasPeerSettings = false
+    var peerStreamLimit: Int
+    var initialSendWindow = FrameLimits.defaultWindow
+    var peerHeaderLimit = Int.max
+    // The peer owes us an acknowledgement of ours.
+    var awaitsSettingsAck = true
+
+    // Receiving: bytes of DATA for which the connection's window was not opened again.
+    var unreturned: Int64 = 0
+    var lastGoAway = Int32.max
+    // A header block that goes on in CONTINUATION frames.
+    var openBlock: OpenBlock?
+
+    struct OpenBlock {
+        let stream: Int32
+        let endsStream: Bool
+        var bytes: [UInt8]
+    }
+
+    // Answers are small and many: the connection's window must never be what they wait for.
+    static let receiveWindow: Int64 = 16 << 20
+    // The encoded size of one answer's header.
+    static let largestBlock = 64 * 1024
+    // A connection ends well before its ids do, which end at 2^31-1.
+    static let lastUsedStream = Int32.max - (1 << 20)
+
+    // Nil when there is no memory. Appends our side of the greeting.
+    init?(output: OutputBuffer, streams: StreamTable, initialStreams: Int, now: LoopTime) {
+        guard let decoder = HeaderDecoder() else { return nil }
+        self.output = output
+        self.streams = streams
+        self.decoder = decoder
+        flood = FloodGuard(now: now)
+        peerStreamLimit = initialStreams
+        output.append("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
+        output.appendFrameHeader(FrameType.settings, flags: 0, stream: 0, payloadCount: 12)
+        append(setting: SettingID.enablePush, 0)
+        append(setting: SettingID.maximumHeaderListSize, UInt32(HeaderDecoder.largestList))
+        appendWindowUpdate(stream: 0, UInt32(Session.receiveWindow - FrameLimits.defaultWindow))
+    }
+
+    private func append(setting id: UInt16, _ value: UInt32) {
+        output.append([UInt8(id >> 8), UInt8(id & 0xFF)])
+        unsafe output.extend(by: 4).put(value)
+    }
+
+    // MARK: Requests
+
+    enum Opening: Equatable {
+        case slot(Int)
+        // This connection has used up its stream ids.
         case noMoreStreams
-        case failed(String)
+        // The peer takes no header of that size.
+        case tooLarge
     }
 
-    // `owner` gets the callbacks (SessionCallbacks.swift) and must outlive the session.
-    init?(owner: Connection, initialStreams: Int) {
-        var callbacks: OpaquePointer?
-        var option: OpaquePointer?
-        guard unsafe nghttp2_session_callbacks_new(&callbacks) == 0, let callbacks = unsafe callbacks else {
-            return nil
+    // Frames a request's header and as much of its body as the windows allow; the rest follows by itself.
+    func open(
+        _ reference: RequestReference,
+        _ fields: PoolFields,
+        deadline: LoopTime,
+        secondsLeft: UInt32
+    ) -> Opening {
+        guard lastStream < Session.lastUsedStream else { return .noMoreStreams }
+        let batch = reference.submission.batch
+        let entry = batch.entries[Int(reference.index)]
+        let ready = readyTemplate(for: batch, fields)
+        let size = ready?.listSize(of: entry) ?? HeaderTemplate.listSize(of: entry, in: batch, fields)
+        guard size <= peerHeaderLimit else { return .tooLarge }
+        lastStream += 2
+        flood.frameSent()
+        let slot = streams.take(for: lastStream)
+        streams[slot].open(reference, body: entry.body, deadline: deadline, secondsLeft: secondsLeft)
+        streams[slot].sendWindow = initialSendWindow
+        let bodyCount = bodyCount(slot, entry, in: batch)
+        streams[slot].bodyLeft = bodyCount
+        if bodyCount == 0 { markFramed(slot) }
+        if let ready {
+            appendHeaders(of: entry, ready, endsStream: bodyCount == 0)
+        } else {
+            appendFirstHeaders(of: entry, in: batch, fields, endsStream: bodyCount == 0)
         }
-        defer { unsafe nghttp2_session_callbacks_del(callbacks) }
-        guard unsafe nghttp2_option_new(&option) == 0, let option = unsafe option else { return nil }
-        defer { unsafe nghttp2_option_del(option) }
-        unsafe setSessionCallbacks(callbacks)
-        unsafe nghttp2_option_set_peer_max_concurrent_streams(option, UInt32(initialStreams))
-        unsafe nghttp2_option_set_no_closed_streams(option, 1)
-        var made: OpaquePointer?
-        let context = unsafe Unmanaged.passUnretained(owner).toOpaque()
-        guard unsafe nghttp2_session_client_new2(&made, callbacks, context, option) == 0, let made = unsafe made else {
-            return nil
-        }
-        unsafe handle = unsafe made
-        var settings = [
-            nghttp2_settings_entry(settings_id: Int32(NGHTTP2_SETTINGS_ENABLE_PUSH.rawValue), value: 0)
-        ]
-        // Answers are small and many: the connection's window must never be what they wait for.
-        guard unsafe nghttp2_submit_settings(handle, 0, &settings, settings.count) == 0,
-            unsafe nghttp2_session_set_local_window_size(handle, 0, 0, 16 << 20) == 0
+        if bodyCount > 0 { sendBody(slot, of: batch) }
+        return .slot(slot)
+    }
+
+    private func readyTemplate(for batch: RequestBatch, _ fields: PoolFields) -> HeaderTemplate? {
+        guard let template, template.batch === batch, template.poolFields === fields,
+            template.tableVersion == table.version
         else { return nil }
+        return template
     }
 
-    deinit {
-        unsafe nghttp2_session_del(handle)
-    }
-
-    // Queues a request. The memory that the fields point to must stay until the stream is closed.
-    func submit(_ fields: UnsafePointer<nghttp2_nv>, count: Int, slot: Int, hasBody: Bool) -> Submitted {
-        let context = unsafe UnsafeMutableRawPointer(bitPattern: slot + 1)
-        var provider = unsafe nghttp2_data_provider(
-            source: nghttp2_data_source(ptr: context),
-            read_callback: readBody
-        )
-        let id =
-            unsafe hasBody
-            ? nghttp2_submit_request(handle, nil, fields, count, &provider, context)
-            : nghttp2_submit_request(handle, nil, fields, count, nil, context)
-        if id >= 0 { return .stream(id) }
-        if id == NGHTTP2_ERR_STREAM_ID_NOT_AVAILABLE.rawValue { return .noMoreStreams }
-        return .failed(Session.text(id))
-    }
-
-    // Frames what is queued and appends it; stops at the buffer's target. An error text when the session is broken.
-    func produce(into output: OutputBuffer) -> String? {
-        while output.count < OutputBuffer.target {
-            var bytes: UnsafePointer<UInt8>?
-            let count = unsafe nghttp2_session_mem_send(handle, &bytes)
-            if count < 0 { return Session.text(Int32(count)) }
-            guard count > 0, let bytes = unsafe bytes else { return nil }
-            unsafe output.append(bytes, count: count)
+    private func appendHeaders(of entry: RequestBatch.Entry, _ template: HeaderTemplate, endsStream: Bool) {
+        let count = template.blockCount(of: entry)
+        guard count <= FrameLimits.payloadBytes else {
+            let block = unsafe [UInt8](unsafeUninitializedCapacity: count) { buffer, written in
+                guard let start = buffer.baseAddress else { return }
+                _ = unsafe template.writeBlock(of: entry, to: start)
+                written = count
+            }
+            return appendHeaders(block, endsStream: endsStream)
         }
-        return nil
+        let flags = FrameFlags.endHeaders | (endsStream ? FrameFlags.endStream : 0)
+        let start = unsafe output.extend(by: FrameLimits.headerBytes + count)
+        unsafe start.putFrameHeader(FrameType.headers, flags, lastStream, count)
+        _ = unsafe template.writeBlock(of: entry, to: start + FrameLimits.headerBytes)
     }
 
-    // Takes received bytes; the callbacks run inside. An error text when the session is broken.
-    func consume(_ bytes: UnsafePointer<UInt8>, count: Int) -> String? {
-        let taken = unsafe nghttp2_session_mem_recv(handle, bytes, count)
-        return taken < 0 ? Session.text(Int32(taken)) : nil
+    // A batch's first request on this connection, and the first one after the peer's table or the fields changed.
+    private func appendFirstHeaders(
+        of entry: RequestBatch.Entry,
+        in batch: RequestBatch,
+        _ fields: PoolFields,
+        endsStream: Bool
+    ) {
+        let block = HeaderTemplate.firstBlock(of: entry, in: batch, fields, &table)
+        appendHeaders(block, endsStream: endsStream)
+        template = batch.count > 1 ? HeaderTemplate(batch: batch, poolFields: fields, table: table) : nil
     }
 
-    func reset(_ stream: Int32, code: nghttp2_error_code) {
-        _ = unsafe nghttp2_submit_rst_stream(handle, UInt8(NGHTTP2_FLAG_NONE.rawValue), stream, code.rawValue)
+    // A block of any size: HEADERS, then CONTINUATION.
+    private func appendHeaders(_ block: [UInt8], endsStream: Bool) {
+        var rest = block[...]
+        var type = FrameType.headers
+        var flags = endsStream ? FrameFlags.endStream : 0
+        repeat {
+            let piece = rest.prefix(FrameLimits.payloadBytes)
+            rest = rest.dropFirst(piece.count)
+            if rest.isEmpty { flags |= FrameFlags.endHeaders }
+            output.appendFrameHeader(type, flags: flags, stream: lastStream, payloadCount: piece.count)
+            output.append(piece)
+            type = FrameType.continuation
+            flags = 0
+        } while !rest.isEmpty
     }
 
-    func ping() {
-        _ = unsafe nghttp2_submit_ping(handle, UInt8(NGHTTP2_FLAG_NONE.rawValue), nil)
+    // MARK: Other frames
+
+    func appendWindowUpdate(stream: Int32, _ increment: UInt32) {
+        output.appendFrame(FrameType.windowUpdate, stream: stream, increment)
     }
 
-    func sayGoodbye() {
-        _ = unsafe nghttp2_session_terminate_session(handle, NGHTTP2_NO_ERROR.rawValue)
+    func appendReset(_ stream: Int32, _ code: ErrorCode) {
+        output.appendFrame(FrameType.resetStream, stream: stream, code.value)
     }
 
-    var wantsWrite: Bool { unsafe nghttp2_session_want_write(handle) != 0 }
-    // Neither reads nor writes any more: the peer or the protocol ended it.
-    var isOver: Bool { unsafe nghttp2_session_want_read(handle) == 0 && nghttp2_session_want_write(handle) == 0 }
-
-    // The streams that the peer allows, as its last SETTINGS say.
-    var peerStreamLimit: Int {
-        Int(unsafe nghttp2_session_get_remote_settings(handle, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS))
+    func appendPing() {
+        output.appendFrame(FrameType.ping, stream: 0, 0, 0)
     }
 
-    static func text(_ code: Int32) -> String {
-        unsafe String(cString: nghttp2_strerror(code))
+    func appendGoAway(_ code: ErrorCode) {
+        // The last stream of the peer that we acted on: it opens none.
+        output.appendFrame(FrameType.goAway, stream: 0, 0, code.value)
     }
 }

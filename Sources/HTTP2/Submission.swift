@@ -6,7 +6,7 @@ struct RequestReference {
 }
 
 // One call of `submit` inside its pool. The pool lets go of it when every request is settled; streams that are still
-// open hold it as well, since nghttp2 may still read its bytes.
+// open hold it as well, since the rest of their bodies is read from it.
 final class Submission {
     let batch: RequestBatch
     let tag: Int

@@ -44,7 +44,8 @@ struct ConnectionPools {
             entries[key]
             ?? Entry(pool: client.makePool(configuration(for: credential)), bearer: nil, usedAt: now)
         if entry.bearer != bearer {
-            try client.setField("authorization", value: bearer.value, of: entry.pool)
+            let isIndexed = Self.mayKeepBearer(of: credential)
+            try client.setField("authorization", value: bearer.value, isIndexed: isIndexed, of: entry.pool)
             entry.bearer = bearer
         }
         entry.usedAt = now
@@ -86,6 +87,15 @@ struct ConnectionPools {
             case .fcm(let projectID, let clientEmail, _, _, _): "\(projectID)/\(clientEmail)"
             }
         return Key(endpoint: credential.endpoint, account: account, version: credential.id)
+    }
+
+    /// Whether the provider may keep the bearer in the connection's header table. Apple asks for a provider token with
+    /// each request; Google's tokens are long, and hold too much chance to be guessed (RFC 7541, 7.1.3).
+    private static func mayKeepBearer(of credential: ProviderCredential) -> Bool {
+        switch credential.account {
+        case .apns: false
+        case .fcm: true
+        }
     }
 
     private func configuration(for credential: ProviderCredential) -> PoolConfiguration {
