@@ -70,7 +70,7 @@ class Queue:
         Campaigns(context, database)
         with open(f"{context.root}/sql/queries/delivery_claim_batches.sql") as file:
             text = re.sub(r"--[^\n]*\n", "", file.read())
-        for number, value in (("$1", "0"), ("$2", "30000"), ("$3", "2"), ("$5", "'{}'")):
+        for number, value in (("$1", "0"), ("$2", "30000"), ("$3", "2"), ("$5", "'{}'"), ("$6", "1000")):
             text = text.replace(number, value)
         self.text = " ".join(text.split())
         self.floors = collections.deque()
