@@ -88,9 +88,11 @@ import Testing
         try await withPipeline { pipeline in
             try await pipeline.addDevices(2, ["ab"])
             try await pipeline.withWorker { _ in
-                for user in ["user-1", "user-2"] {
+                for (number, user) in ["user-1", "user-2"].enumerated() {
                     let push = try await pipeline.send(#"{"external_ids": ["\#(user)"]}"#)
-                    try await pipeline.waitUntilCompleted(push, upTo: .seconds(10))
+                    // What must be prompt is the push. That its job is over may be noticed by a round of the scheduler.
+                    #expect(await pipeline.simulator.ledger.waitUntilAccepted(number + 1, upTo: .seconds(10)))
+                    try await pipeline.waitUntilCompleted(push)
                     #expect(try await pipeline.status(push).count("accepted") == 1)
                     try await pipeline.fixture.terminateOthers()
                 }
