@@ -90,7 +90,6 @@ extension Connection {
                 isReadBlockedByWrite = false
             }
             receive()
-            pool.isDirty = true
         }
     }
 
@@ -154,13 +153,14 @@ extension Connection {
         pump()
         // The peer's SETTINGS may have come with its last handshake bytes.
         receive()
-        pool.isDirty = true
     }
 
     // MARK: Reading and writing
 
     // Reads until the socket is empty, but not for ever: the others want their turn.
     func receive() {
+        // What is read may free streams, open windows or bring answers to send, whoever asked for the read.
+        pool.isDirty = true
         var rounds = 0
         while let tls, state.hasSession, !isReadBlockedByWrite {
             if rounds == 16 { return loop.readAgain(self) }

@@ -25,6 +25,8 @@ final class Connection {
     var isWriteBlocked = false
     // TLS wants to write before it can read on.
     var isReadBlockedByWrite = false
+    // It stopped reading before the socket was empty; the loop comes back to it.
+    var isUnread = false
 
     // HTTP/2.
     var session: Session?

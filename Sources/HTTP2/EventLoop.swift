@@ -91,6 +91,7 @@ final class EventLoop {
 
     private func takeUnread() -> [Connection] {
         defer { unread.removeAll(keepingCapacity: true) }
+        for connection in unread { connection.isUnread = false }
         return unread
     }
 
@@ -183,7 +184,10 @@ final class EventLoop {
         pools[pool.id] = nil
     }
 
+    // Once per turn, however often the connection stopped reading in it.
     func readAgain(_ connection: Connection) {
+        if connection.isUnread { return }
+        connection.isUnread = true
         unread.append(connection)
     }
 

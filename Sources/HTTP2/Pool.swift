@@ -193,7 +193,7 @@ final class Pool {
             loop.report(id, .lost, "connection to \(configuration.host) lost: \(message)")
         case .retired:
             // A peer that says goodbye before it has answered once is to be asked less often.
-            if connection.window.answers == 0, connection.requestsFramed > 0 { noteFailure() }
+            if connection.window.answers == 0, connection.goAways > 0 || connection.requestsFramed > 0 { noteFailure() }
             loop.report(id, .retired, "connection to \(configuration.host) closed: \(message)")
         }
         limitChanged()

@@ -10,6 +10,10 @@ final class HostileServer: Sendable {
         var greeting: [UInt8] = Frame.settings()
         /// Said when a request is complete.
         var answer: @Sendable (UInt32) -> [UInt8] = { _ in [] }
+        /// Said of each request after the answers of all that came with it.
+        var ending: @Sendable (UInt32) -> [UInt8] = { _ in [] }
+        /// Each frame is a TLS record of its own; TCP gathers them, so that a client finds all of them at once.
+        var isFrameByFrame = false
         /// Said over and over from the first request on, as fast as the client takes it.
         var flood: [UInt8] = []
         /// Said once after the first request, past TLS, straight into the socket.
@@ -25,6 +29,7 @@ final class HostileServer: Sendable {
     private let context: TLSContext
     private let directory: String
     private let isStopped = Atomic<Bool>(false)
+    private let accepted = Atomic<Int>(0)
     private let end = CountingSemaphore()
 
     init(_ script: Script) throws {
@@ -58,6 +63,9 @@ final class HostileServer: Sendable {
         TemporaryDirectory.remove(directory)
     }
 
+    /// How often a client has connected.
+    var connections: Int { accepted.load(ordering: .relaxed) }
+
     private var goesOn: Bool { !isStopped.load(ordering: .acquiring) }
 
     private func run() {
@@ -65,6 +73,7 @@ final class HostileServer: Sendable {
             _ = wait(listener, POLLIN)
             let socket = accept(listener, nil, nil)
             guard socket >= 0 else { continue }
+            accepted.add(1, ordering: .relaxed)
             _ = fcntl(socket, F_SETFL, O_NONBLOCK)
             serve(socket)
             close(socket)
@@ -84,11 +93,10 @@ final class HostileServer: Sendable {
         var requests = RequestReader()
         var hasRequest = false
         while goesOn {
-            guard read(tls, &requests), write(tls, &output) else { return }
-            for stream in requests.takeComplete() {
-                output += script.answer(stream)
-                hasRequest = true
-            }
+            guard read(tls, &requests), write(tls, socket, &output) else { return }
+            let complete = requests.takeComplete()
+            output += complete.flatMap(script.answer) + complete.flatMap(script.ending)
+            if !complete.isEmpty { hasRequest = true }
             if hasRequest, script.hangsUp { return }
             if hasRequest, !script.raw.isEmpty, output.isEmpty {
                 _ = unsafe send(socket, script.raw, script.raw.count, Int32(MSG_NOSIGNAL))
@@ -135,9 +143,13 @@ final class HostileServer: Sendable {
         }
     }
 
-    private func write(_ tls: TLSStream, _ output: inout [UInt8]) -> Bool {
+    /// False when the client is gone.
+    private func write(_ tls: TLSStream, _ socket: Int32, _ output: inout [UInt8]) -> Bool {
+        if script.isFrameByFrame { cork(socket, true) }
+        defer { if script.isFrameByFrame { cork(socket, false) } }
         while !output.isEmpty {
-            switch tls.write(output.span) {
+            let size = script.isFrameByFrame ? frameSize(output) : output.count
+            switch tls.write(output.span.extracting(first: size)) {
             case .done(let count): output.removeFirst(count)
             case .wantRead, .wantWrite: return true
             case .closed, .failed: return false
@@ -145,6 +157,17 @@ final class HostileServer: Sendable {
         }
         return true
     }
+}
+
+/// What TCP gathers while it is corked goes out at once afterwards.
+private func cork(_ socket: Int32, _ isOn: Bool) {
+    var value: Int32 = isOn ? 1 : 0
+    unsafe setsockopt(socket, Int32(IPPROTO_TCP), TCP_CORK, &value, socklen_t(MemoryLayout<Int32>.size))
+}
+
+/// Of the frame that the bytes begin with.
+private func frameSize(_ bytes: [UInt8]) -> Int {
+    9 + (Int(bytes[0]) << 16 | Int(bytes[1]) << 8 | Int(bytes[2]))
 }
 
 /// Finds the streams whose requests are complete in what a client sends.

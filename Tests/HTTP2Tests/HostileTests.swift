@@ -157,22 +157,12 @@ struct HostileTests {
         of script: HostileServer.Script,
         configure: (inout PoolConfiguration) -> Void = { _ in }
     ) async throws -> Response {
-        let server = try HostileServer(script)
-        let client = try HTTP2Client { _ in }
-        var configuration = PoolConfiguration(
-            host: "localhost",
-            port: server.port,
-            tls: try TLSContext(trustingAlso: server.caFile)
-        )
-        configuration.responseFields = ["retry-after", "apns-id"]
-        configure(&configuration)
-        let pool = client.makePool(configuration)
-        var builder = RequestBatchBuilder(timeLimit: .seconds(10), reserving: 1)
-        let body = builder.makeBody(.bytes(builder.store("{}")))
-        try builder.add(path: builder.store("/"), body: body)
-        let response = try await client.send(builder.finish(), to: pool)
-        await client.stop(within: .zero)
-        server.stop()
+        let rig = try ScriptedRig(script) {
+            $0.responseFields = ["retry-after", "apns-id"]
+            configure(&$0)
+        }
+        let response = try await rig.client.send(ScriptedRig.makeBatch(1), to: rig.pool)
+        await rig.end()
         return response
     }
 
