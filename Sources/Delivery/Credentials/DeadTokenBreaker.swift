@@ -54,6 +54,11 @@ struct DeadTokenBreaker<Candidate: Sendable>: Sendable {
     /// Whether `judge` wants to know if anything is out.
     var hasCandidates: Bool { firstAt != nil }
 
+    /// Whether it must not be forgotten: it holds its channel, or there is something to judge.
+    func isAlarmed(now: ContinuousClock.Instant) -> Bool {
+        hasCandidates || heldUntil.map { $0 > now } ?? false
+    }
+
     /// Pushes that were accepted.
     mutating func accepted(_ count: Int) {
         pending.accepted += count

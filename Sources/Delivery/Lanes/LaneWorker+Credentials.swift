@@ -11,6 +11,9 @@ extension LaneWorker {
     /// How long messages wait when the provider cannot be asked about their credential.
     private static let askAgainWait: Duration = .seconds(10)
 
+    /// So many credentials that are not in use are remembered.
+    private static let remembered = 1_000
+
     /// Runs errands as they come up, each on its own: one silent endpoint holds nobody else.
     func tendCredentials() async {
         await withDiscardingTaskGroup { group in
@@ -42,16 +45,23 @@ extension LaneWorker {
             fetching.insert(version)
             errands.append(.fetch(credential))
         }
-        if used.isEmpty, bearers.count > 1_000 { bearers.removeAll() }
-        let now = ContinuousClock.now
-        gates = gates.filter { version, gate in
+        forgetCredentials(but: used, now: .now)
+        defer { errands.removeAll(keepingCapacity: true) }
+        return errands
+    }
+
+    /// Bounds what is remembered of credentials that are not in use.
+    private func forgetCredentials(
+        but used: [ProviderCredential.Version: ProviderCredential],
+        now: ContinuousClock.Instant
+    ) {
+        gates.keep { version, gate in
             if let until = gate.heldUntil { return until > now }
             return used[version] != nil || gate.closedReason != nil
         }
-        if gates.count > 1_000 { gates.removeAll() }
-        if breakers.count > 1_000 { breakers.removeAll() }
-        defer { errands.removeAll(keepingCapacity: true) }
-        return errands
+        gates.trim(to: Self.remembered) { version, gate in used[version] != nil || gate.closedReason == nil }
+        bearers.trim(to: Self.remembered) { version, _ in used[version] != nil }
+        breakers.trim(to: Self.remembered) { version, breaker in used[version] != nil || breaker.isAlarmed(now: now) }
     }
 
     private func `do`(_ errand: CredentialErrand) async {

@@ -68,7 +68,7 @@ extension LaneWorker {
 
     /// Looks whether what was said of tokens is enough to judge by.
     func judgeDeadTokens(now: ContinuousClock.Instant, isLast: Bool = false) {
-        for version in Array(breakers.keys) {
+        for version in breakers.versions {
             guard var breaker = breakers[version] else { continue }
             let users =
                 breaker.hasCandidates ? batches.values.filter { $0.dispatch?.credential.version == version } : []

@@ -241,7 +241,7 @@ extension LaneWorker {
             }
         }
         if !breakers.isEmpty { judgeDeadTokens(now: now) }
-        for version in Array(gates.keys) where gates[version]?.wantsProbe ?? false {
+        for version in gates.versions where gates[version]?.wantsProbe ?? false {
             let user = batches.values.first { $0.dispatch?.credential.version == version }
             if let credential = user?.dispatch?.credential { sendProbe(of: credential) } else { gates[version] = nil }
         }

@@ -34,9 +34,9 @@ actor LaneWorker {
     var random = SystemRandomNumberGenerator()
 
     // Credentials.
-    var bearers: [ProviderCredential.Version: Bearer] = [:]
-    var gates: [ProviderCredential.Version: CredentialGate] = [:]
-    var breakers: [ProviderCredential.Version: DeadTokenBreaker<DeadDevice>] = [:]
+    var bearers = CredentialMemory<Bearer>()
+    var gates = CredentialMemory<CredentialGate>()
+    var breakers = CredentialMemory<DeadTokenBreaker<DeadDevice>>()
     var errands: [CredentialErrand] = []
     var fetching: Set<ProviderCredential.Version> = []
 
