@@ -24,6 +24,7 @@ enum UpCommand {
     private static func run(_ arguments: ParsedArguments) async throws -> ExitStatus {
         let settings = Settings.fromEnvironment()
         let logger = try settings.logger()
+        let caFile = try settings.usableCAFile()
         let signals = ShutdownSignals()
         let directory = arguments.text("data") ?? "peal-data"
         StandardOutput.error("peal: starting PostgreSQL in \(directory)")
@@ -35,7 +36,7 @@ enum UpCommand {
             )
             try WorkerCommand.configure(&configuration, by: arguments)
             configuration.masterKey = database.masterKey
-            configuration.caFile = settings.caFile
+            configuration.caFile = caFile
             let worker = try Worker(configuration)
             StandardOutput.error("peal: up; in another terminal: . \(database.environmentFile)")
             _ = try await WorkerProcess.run(worker, signals: signals, logger: logger)

@@ -47,13 +47,9 @@ enum WorkerCommand {
         )
         try configure(&configuration, by: arguments)
         if configuration.roles.contains(.delivery) { configuration.masterKey = try settings.requireMasterKey() }
-        configuration.caFile = settings.caFile
+        configuration.caFile = try settings.usableCAFile()
         let signals = ShutdownSignals()
         let worker = try Worker(configuration)
-        logger.info(
-            "worker started",
-            [.roleName: .text(configuration.roles.map(\.rawValue).sorted().joined(separator: ","))]
-        )
         _ = try await WorkerProcess.run(worker, signals: signals, logger: logger)
         logger.info("worker stopped")
         return .success

@@ -35,6 +35,21 @@ import Testing
         }
     }
 
+    @Test(.timeLimit(.minutes(4)), arguments: [["worker"], ["up"], ["credential", "verify", "shop"]])
+    func `a CA file that cannot be used is refused before anything is begun`(words: [String]) async throws {
+        try await withScratchDirectory { directory in
+            let environment = [
+                "PEAL_CA_FILE": "/nonexistent/ca.pem", "PEAL_MASTER_KEY": Pipeline.masterKeyText,
+                "PEAL_DATABASE_URL": "postgresql://postgres@/peal?host=/nonexistent",
+            ]
+            try await withPeal(words, environment: environment, in: directory) { peal in
+                try await peal.expectExit(4)
+                #expect(peal.output.contains("/nonexistent/ca.pem"), "\(peal.output)")
+            }
+            #expect(try await runCommand(["ls", directory]).output.isEmpty)
+        }
+    }
+
     @Test(.timeLimit(.minutes(4)), arguments: [["worker"], ["app", "list"], ["migrate"], ["job", "list"]])
     func `a database that is down ends a command with status 3 and says what to check`(words: [String]) async throws {
         let environment = [
@@ -160,6 +175,7 @@ import Testing
             let result = try await runPeal(["worker"], environment: environment)
             #expect(result.status == 1)
             #expect(result.output.contains("peal migrate"), "\(result.output)")
+            #expect(!result.output.contains("worker started"), "\(result.output)")
             #expect(try await runPeal(["migrate"], environment: environment).status == 0)
             #expect(try await runPeal(["app", "list"], environment: environment).status == 0)
         }

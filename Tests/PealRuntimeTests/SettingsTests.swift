@@ -35,6 +35,16 @@ import Testing
         #expect(error?.description.contains("/nonexistent/master.key") == true)
     }
 
+    @Test(arguments: ["/nonexistent/ca.pem", "/dev/null"])
+    func `a CA file that cannot be used is named and refused`(path: String) throws {
+        let error = #expect(throws: CommandError.self) {
+            try Settings(variables: ["PEAL_CA_FILE": path]).usableCAFile()
+        }
+        #expect(error?.status == .refused)
+        #expect(error?.description.contains(path) == true && error?.description.contains("PEAL_CA_FILE") == true)
+        #expect(try Settings(variables: [:]).usableCAFile() == nil)
+    }
+
     @Test func `a variable that means nothing is found, with the one that was meant`() {
         let settings = Settings(variables: ["PEAL_DATABSE_URL": "x", "PATH": "/bin"])
         #expect(settings.unknownVariables.map(\.name) == ["PEAL_DATABSE_URL"])

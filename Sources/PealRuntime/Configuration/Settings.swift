@@ -101,6 +101,16 @@ package struct Settings: Sendable {
         return key
     }
 
+    /// The file of further trusted roots, or nil when none is configured. Throws status 4 when it cannot be used.
+    package func usableCAFile() throws(CommandError) -> String? {
+        do {
+            _ = try TLSContext(trustingAlso: caFile)
+            return caFile
+        } catch {
+            throw CommandError(.refused, error.message, advice: "correct PEAL_CA_FILE or unset it")
+        }
+    }
+
     /// The logger of a working process: `PEAL_LOG_LEVEL` (default info), `PEAL_LOG_FORMAT` (default text on a terminal,
     /// else json). Throws status 2 for a word that is neither.
     package func logger() throws(CommandError) -> Logger {

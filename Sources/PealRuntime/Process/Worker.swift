@@ -47,6 +47,10 @@ package final class Worker: Sendable {
         let connection = try await PostgresConnection.connect(configuration.database)
         try await Database.migrator(logger: configuration.logger).schemaRangeCheck(connection)
         await connection.close()
+        configuration.logger.info(
+            "worker started",
+            [.roleName: .text(configuration.roles.map(\.rawValue).sorted().joined(separator: ","))]
+        )
         let listening = Task { await listen() }
         await withDiscardingTaskGroup { [scheduler, fanout, delivery] group in
             group.addTask { await scheduler?.run() }

@@ -15,12 +15,13 @@ extension Command {
     ) { arguments in
         let settings = Settings.fromEnvironment()
         let sealingKey = try settings.requireMasterKey()
+        let caFile = try settings.usableCAFile()
         let connection = try await Database.open(settings, purpose: "credential verify")
         let app = try await Apps(connection).find(arguments.positional("APP"))
         let verification = CredentialVerification(
             connection,
             sealingKey: sealingKey,
-            caFile: settings.caFile,
+            caFile: caFile,
             logger: try settings.logger()
         )
         let result = try await verification.run(app)
