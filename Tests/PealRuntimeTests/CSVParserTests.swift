@@ -97,6 +97,13 @@ import Testing
         #expect(error?.description == "line 1: the file is UTF-16: save it as UTF-8")
     }
 
+    @Test(arguments: ["sep=;\r\ntoken;channel\r\n", "\u{FEFF}SEP=,\ntoken,channel\n"])
+    func `a first line for Excel is refused with what to do`(text: String) {
+        let error = #expect(throws: CSVError.self) { try parse(text) }
+        #expect(error?.line == 1)
+        #expect(error?.description.contains("remove that line") == true)
+    }
+
     @Test func `a row that never ends is refused before it fills the memory`() {
         let error = #expect(throws: CSVError.self) {
             try parse(Array("a,b\n1,\"".utf8) + [UInt8](repeating: 0x61, count: 2_000_000), chunk: 65_536)

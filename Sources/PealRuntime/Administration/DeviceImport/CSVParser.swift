@@ -96,6 +96,13 @@ package struct CSVParser: Sendable {
             throw CSVError(line: 1, "the file is UTF-16: save it as UTF-8")
         }
         let text = head.starts(with: [0xEF, 0xBB, 0xBF]) ? head.dropFirst(3) : head[...]
+        if text.prefix(4).elementsEqual([0x73, 0x65, 0x70, 0x3D], by: { $0 | 0x20 == $1 | 0x20 }) {
+            throw CSVError(
+                line: 1,
+                "the file begins with a 'sep=' line for Excel, which is no header: remove that line; "
+                    + "commas, semicolons and tabs are told apart without it"
+            )
+        }
         let separator = Self.separator(of: text)
         self.separator = separator
         head = []
