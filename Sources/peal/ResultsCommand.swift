@@ -21,7 +21,7 @@ extension Command {
         let limit = try arguments.integer("limit", in: 1...Int(Int32.max))
         let connection = try await Database.open(purpose: "results")
         _ = try await Jobs(connection).status(id)
-        var printer = RowPrinter(columns: Results.columns, arguments: arguments)
+        var printer = RowPrinter(columns: Results.columns, arguments: arguments, shortened: Results.longColumns)
         let results = Results(connection)
         _ = try await results.read(id, outcome: arguments.text("outcome"), limit: limit) { try printer.print($0) }
         return .success

@@ -3,9 +3,14 @@ import Synchronization
 import Testing
 
 @Suite struct RowPrinterTests {
-    private func printed(_ format: RowPrinter.Format, _ pages: [[[Cell]]]) throws -> String {
+    private func printed(
+        _ format: RowPrinter.Format,
+        _ pages: [[[Cell]]],
+        columns: [String] = ["id", "name", "count"],
+        shortened: Set<String> = []
+    ) throws -> String {
         let text = Mutex("")
-        var printer = RowPrinter(columns: ["id", "name", "count"], format: format) { part in
+        var printer = RowPrinter(columns: columns, format: format, shortened: shortened) { part in
             text.withLock { $0 += part }
         }
         for page in pages { try printer.print(page) }
@@ -29,6 +34,36 @@ import Testing
         #expect(text.contains("two lines [31m"))
         let turned = try printed(.table, [[["a", "moc\u{202E}.exe\u{2066}\u{9B}2J", .null]]])
         #expect(turned.contains("moc .exe  2J"))
+    }
+
+    @Test func `a table leaves out columns in which nothing stands, csv does not`() throws {
+        let pages: [[[Cell]]] = [[["a", .null, 1], ["b", "", 2]], [["c", "x", 3]]]
+        #expect(
+            try printed(.table, pages) == """
+                ID  COUNT
+                a       1
+                b       2
+                ID  NAME  COUNT
+                c   x         3
+
+                """
+        )
+        #expect(try printed(.csv, pages) == "id,name,count\na,,1\nb,,2\nc,x,3\n")
+    }
+
+    @Test func `a table that is too wide shows the end of what may be shortened`() throws {
+        let long = String(repeating: "p", count: 150) + "END"
+        let lines = try printed(
+            .table,
+            [[["a", .text(long), 1], ["b", "short", 2]]],
+            shortened: ["name"]
+        ).split(separator: "\n")
+        #expect(lines.map(\.count) == [120, 120, 120])
+        #expect(lines[1].hasPrefix("a   …pp") && lines[1].contains("ppEND  "))
+        let whole = try printed(.table, [[["a", .text(long), 1]]])
+        #expect(whole.contains(long), "only what was said to may be shortened")
+        let odd = try printed(.table, [[["a", .text(String(repeating: "界", count: 80)), 1]]], shortened: ["name"])
+        #expect(odd.contains("…界") && odd.split(separator: "\n")[1].count < 70)
     }
 
     @Test func `csv quotes what needs quoting, and has one header over all pages`() throws {

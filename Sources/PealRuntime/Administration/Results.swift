@@ -6,6 +6,8 @@ import SQLText
 package struct Results: Sendable {
     /// What pages hold, by column.
     package static let columns = columnKinds.map(\.0)
+    /// Columns whose values are long and differ at their end.
+    package static let longColumns: Set<String> = ["provider_id", "provider_unique_id"]
     /// The outcomes that a result can have.
     package static let outcomes = ["accepted", "rejected", "skipped", "expired", "superseded", "cancelled", "unknown"]
     private static let columnKinds: [(String, CellKind)] = [

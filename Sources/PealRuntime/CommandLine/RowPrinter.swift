@@ -13,30 +13,41 @@ package struct RowPrinter {
         choices: Format.allCases.map(\.rawValue)
     )
 
+    /// How wide a table is at most, if there are columns that it may shorten.
+    package static let tableWidth = 120
+    private static let shortestWidth = 12
+
     private let columns: [String]
     private let format: Format
+    private let shortened: Set<String>
     private let write: (String) throws -> Void
     private var widths: [Int] = []
+    /// The columns of a table in which something has stood.
+    private var shown: [Int] = []
     private var printedHeader = false
 
     /// A printer of rows with these columns. `write` gets whole lines, by default for standard output.
+    /// - Parameter shortened: columns of which a table shows only the end where it would be too wide otherwise.
     package init(
         columns: [String],
         format: Format,
+        shortened: Set<String> = [],
         write: @escaping (String) throws -> Void = { text in try StandardOutput.write(text) }
     ) {
         self.columns = columns
         self.format = format
+        self.shortened = shortened
         self.write = write
     }
 
     /// A printer in the format that `--format` names, a table when it was not given.
-    package init(columns: [String], arguments: ParsedArguments) {
+    package init(columns: [String], arguments: ParsedArguments, shortened: Set<String> = []) {
         let format = arguments.text("format").flatMap(Format.init(rawValue:)) ?? .table
-        self.init(columns: columns, format: format)
+        self.init(columns: columns, format: format, shortened: shortened)
     }
 
     /// Prints one page. A table takes its widths from its first page and widens them when a later one needs more room.
+    /// It leaves out columns in which nothing stands; when a later page has something there, there is another header.
     package mutating func print(_ rows: [[Cell]]) throws {
         precondition(rows.allSatisfy { $0.count == columns.count }, "a row has as many cells as there are columns")
         var text = ""
@@ -59,8 +70,14 @@ package struct RowPrinter {
         for row in texts {
             for (index, text) in row.enumerated() { widths[index] = max(widths[index], TextWidth.of(text)) }
         }
+        let filled = columns.indices.filter { index in
+            rows.isEmpty || shown.contains(index) || texts.contains { !$0[index].isEmpty }
+        }
+        let isNew = filled != shown
+        shown = filled
+        narrow()
         var result = ""
-        if !printedHeader {
+        if isNew || !printedHeader {
             result += tableLine(columns.map { $0.uppercased() }, alignRight: columns.map { _ in false })
         }
         for (row, cells) in zip(texts, rows) {
@@ -69,11 +86,26 @@ package struct RowPrinter {
         return result
     }
 
+    /// Takes from the widest of the columns that may be shortened what is too much.
+    private mutating func narrow() {
+        while true {
+            let excess = shown.reduce(-2) { $0 + widths[$1] + 2 } - Self.tableWidth
+            let candidates = shown.filter { shortened.contains(columns[$0]) && widths[$0] > leastWidth(of: $0) }
+            guard excess > 0, let widest = candidates.max(by: { widths[$0] < widths[$1] }) else { return }
+            widths[widest] = max(leastWidth(of: widest), widths[widest] - excess)
+        }
+    }
+
+    private func leastWidth(of index: Int) -> Int {
+        max(Self.shortestWidth, TextWidth.of(columns[index]))
+    }
+
     private func tableLine(_ texts: [String], alignRight: [Bool]) -> String {
         var line = ""
-        for (index, text) in texts.enumerated() {
+        for index in shown {
+            let text = TextWidth.end(of: texts[index], within: widths[index])
             let padding = String(repeating: " ", count: widths[index] - TextWidth.of(text))
-            line += (index == 0 ? "" : "  ") + (alignRight[index] ? padding + text : text + padding)
+            line += (index == shown.first ? "" : "  ") + (alignRight[index] ? padding + text : text + padding)
         }
         while line.last == " " { line.removeLast() }
         return line + "\n"
@@ -95,6 +127,19 @@ package struct RowPrinter {
 enum TextWidth {
     static func of(_ text: String) -> Int {
         text.reduce(0) { $0 + width(of: $1) }
+    }
+
+    /// The whole text if there is room for it, else its end after an ellipsis.
+    static func end(of text: String, within width: Int) -> String {
+        guard of(text) > width else { return text }
+        var end: [Character] = []
+        var left = width - 1
+        for character in text.reversed() {
+            left -= self.width(of: character)
+            if left < 0 { break }
+            end.append(character)
+        }
+        return "…" + String(end.reversed())
     }
 
     /// East Asian wide characters and emoji take two columns; the ranges are the common blocks, not the whole standard.
