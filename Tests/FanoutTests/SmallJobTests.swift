@@ -276,18 +276,7 @@ import Testing
 
     @Test func `promise 9: a job that cannot be taken does not hold up those beside it`() async throws {
         try await withSendFixture(devices: 20) { fixture in
-            try await fixture.query(
-                """
-                CREATE FUNCTION poison() RETURNS trigger LANGUAGE plpgsql AS $$
-                BEGIN
-                    IF 13 = ANY (NEW.ids) THEN RAISE EXCEPTION USING ERRCODE = '22003', MESSAGE = 'poisoned'; END IF;
-                    RETURN NEW;
-                END $$
-                """
-            )
-            try await fixture.query(
-                "CREATE TRIGGER poison BEFORE INSERT ON peal.audience_page FOR EACH ROW EXECUTE FUNCTION poison()"
-            )
+            try await fixture.refusePages(of: 13, "22003")
             try await insertJobs(fixture, users: 1...20)
             #expect(try await take(fixture, .transactional, since: nil) == [20, 19])
             #expect(try await fixture.number("SELECT count(*) FROM peal.batch") == 19)
@@ -315,6 +304,119 @@ import Testing
                 try await fixture.number("SELECT audience_count FROM peal.job WHERE id = $1", [.job(many)]) == 10_001
             )
             try await fixture.expectAccounts()
+        }
+    }
+
+    /// Inserts jobs for a user of an app who has that many devices of an own.
+    private func insertJobs(_ fixture: SendFixture, _ count: Int, app: String, devices: Int) async throws {
+        try await fixture.query(
+            """
+            INSERT INTO peal.device (app_id, channel, token, external_id)
+            SELECT a.id, 'android', 'crowd-' || n, 'crowd' FROM peal.app AS a, generate_series(1, $2) AS n
+            WHERE a.slug = $1
+            """,
+            [.text(app), .int64(Int64(devices))]
+        )
+        for _ in 0..<count { _ = try await fixture.insertJob(audience: #"{"external_ids": ["crowd"]}"#, app: app) }
+    }
+
+    @Test func `promise 9: jobs that name one user with many devices do not make a turn long`() async throws {
+        try await withSendFixture { fixture in
+            try await insertJobs(fixture, 20, app: "shop", devices: 400)
+            try await fixture.addDevices(1, app: "talk")
+            try await insertJobs(fixture, app: "talk", users: 1...1)
+            for age in [Duration.seconds(600), nil] {
+                let before = try await fixture.number("SELECT coalesce(sum(size), 0) FROM peal.batch")
+                let turn = try await statements(fixture.connection).fanOutSmallJobs(.transactional, since: age)
+                #expect(turn.hasMore == (age != nil))
+                // The share of each is 125 jobs of twenty devices, or what the last job has above it; then shop's alone.
+                let taken = try await fixture.number("SELECT sum(size) FROM peal.batch") - before
+                #expect(taken == (age == nil ? 5_200 : 2_801))
+                try await fixture.expectAccounts()
+            }
+        }
+    }
+
+    @Test func `promise 9: however many apps have long jobs, a turn is short, and the next begins where it ended`()
+        async throws
+    {
+        try await withSendFixture { fixture in
+            try await fixture.query("INSERT INTO peal.app (slug) SELECT 'app-' || n FROM generate_series(1, 8) AS n")
+            for n in 1...8 { try await insertJobs(fixture, 2, app: "app-\(n)", devices: 90) }
+            var configuration = FanoutConfiguration()
+            configuration.smallJobsPerStep = 10
+            let statements = FanoutStatements(connection: fixture.connection, configuration: configuration)
+            var last = AppID.none
+            var jobs: [Int32] = []
+            for _ in 0..<6 {
+                let turn = try await statements.fanOutSmallJobs(.transactional, since: nil, after: last)
+                last = turn.lastApp
+                jobs.append(turn.jobs)
+                #expect(turn.hasMore == (jobs.count < 6))
+                if jobs.count == 3 {
+                    #expect(try await fixture.number("SELECT count(DISTINCT app_id) FROM peal.batch") == 8)
+                }
+                try await fixture.expectAccounts()
+            }
+            // Ten jobs of twenty devices are two hundred: three jobs of ninety.
+            #expect(jobs == [3, 3, 3, 3, 3, 1])
+        }
+    }
+
+    @Test func `a job that leads to a thousand devices is taken, one that leads to more is left to the freeze`()
+        async throws
+    {
+        try await withSendFixture(devices: 2) { fixture in
+            try await insertJobs(fixture, 1, app: "shop", devices: 999)
+            let fits = try await fixture.insertJob(audience: #"{"external_ids": ["crowd"], "device_ids": [2]}"#)
+            let above = try await fixture.insertJob(audience: #"{"external_ids": ["crowd", "user-1", "user-2"]}"#)
+            #expect(try await take(fixture, .transactional, since: nil) == [3, 2])
+            #expect(
+                try await fixture.number("SELECT sum(size) FROM peal.batch WHERE job_id = $1", [.job(fits)]) == 1_000
+            )
+            #expect(try await ManualFanout(fixture.connection).claim() == [above])
+            try await fixture.expectAccounts()
+        }
+    }
+
+    @Test func `promise 9: what one app leaves of its share is filled by the others`() async throws {
+        try await withSendFixture(devices: 400) { fixture in
+            try await fixture.addDevices(1, app: "talk")
+            try await fixture.query("UPDATE peal.app SET weight = 10000 WHERE slug = 'talk'")
+            for age in [Duration.seconds(600), nil] {
+                try await insertJobs(fixture, users: 1...400)
+                try await insertJobs(fixture, app: "talk", users: 1...1)
+                let turn = try await statements(fixture.connection).fanOutSmallJobs(.transactional, since: age)
+                #expect(turn.jobs == 250 && turn.hasMore)
+                #expect(
+                    try await fixture.number("SELECT count(*) FROM peal.job WHERE app = 'talk' AND state = 'available'")
+                        == 0
+                )
+            }
+        }
+    }
+
+    @Test func `jobs that are taken one by one are taken in the order of their apps, wherever a turn begins`()
+        async throws
+    {
+        try await withSendFixture(devices: 20) { fixture in
+            try await fixture.addDevices(20, app: "talk")
+            // Two workers whose turns begin with different apps would else wait for each other's rows of the lane.
+            try await fixture.refusePages(of: 13, "22003")
+            try await insertJobs(fixture, users: 12...14)
+            try await insertJobs(fixture, app: "talk", users: 1...3)
+            let shop = AppID(Int32(try await fixture.number("SELECT id FROM peal.app WHERE slug = 'shop'")))
+            let turn = try await statements(fixture.connection)
+                .fanOutSmallJobs(.transactional, since: nil, after: shop)
+            #expect(turn.jobs == 6 && turn.batches == 5)
+            #expect(
+                try await fixture.text(
+                    """
+                    SELECT string_agg(a.slug, ' ' ORDER BY b.id)
+                    FROM peal.batch AS b JOIN peal.app AS a ON a.id = b.app_id
+                    """
+                ) == "shop shop talk talk talk"
+            )
         }
     }
 }

@@ -193,13 +193,87 @@ BEGIN
 END
 $$;
 
--- Locks small jobs of a lane for one turn: of each waiting app its share by weight, in the order of arrival; beginning
--- with the app after the given one. A turn is as long as its jobs name ids, not as they are many: an app's share ends
--- when its jobs name twenty ids each in the mean, though it is one job at least.
--- Returns what to take, whether there is more, and the app with which the next turn begins.
+-- Locks the next small jobs of an app: as many as its share, after the given one, in the order of arrival; with `spans`
+-- only jobs that became due in those stretches. The share is used up when they lead to twenty recipients a place of it,
+-- though it is one job at least. A job that leads to more than a thousand is not small after all.
+-- Returns what to take, what is too large, the last job that it looked at, how many recipients it counted, whether the
+-- share is used up, and whether there may be more.
+CREATE FUNCTION peal.lock_small_jobs(
+    of_lane text, of_app integer, after_id uuid, share integer, spans timestamptz[],
+    OUT fitting uuid[], OUT too_large uuid[], OUT last_id uuid, OUT recipients integer, OUT is_used_up boolean,
+    OUT has_more boolean
+)
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    locked uuid[];
+    met integer;
+BEGIN
+    IF spans IS NULL THEN
+        locked := ARRAY(
+            SELECT j.id FROM peal.job AS j
+            WHERE j.lane = of_lane AND j.app_id = of_app AND (after_id IS NULL OR j.id > after_id)
+                AND j.small_size IS NOT NULL AND j.state = 'available' AND j.paused_at IS NULL
+            ORDER BY j.id
+            LIMIT share
+            FOR NO KEY UPDATE SKIP LOCKED
+        );
+    ELSE
+        locked := ARRAY(
+            SELECT y.id
+            FROM unnest(spans) AS span
+            CROSS JOIN LATERAL (
+                SELECT j.id FROM peal.job AS j
+                WHERE j.lane = of_lane AND peal.due_span(j.send_at) = span AND j.app_id = of_app
+                    AND (after_id IS NULL OR j.id > after_id)
+                    AND j.small_size IS NOT NULL AND j.state = 'available' AND j.paused_at IS NULL
+                ORDER BY j.id
+                LIMIT share
+                FOR NO KEY UPDATE SKIP LOCKED
+            ) AS y
+            LIMIT share
+        );
+    END IF;
+    fitting := '{}';
+    too_large := '{}';
+    recipients := 0;
+    FOREACH last_id IN ARRAY locked LOOP
+        -- A few users may have any number of devices.
+        SELECT count(*) INTO met FROM (
+            SELECT FROM peal.job AS j
+            CROSS JOIN LATERAL jsonb_array_elements_text(j.audience -> 'external_ids') AS named (id)
+            LEFT JOIN LATERAL (
+                SELECT FROM peal.device AS d WHERE d.app_id = of_app AND d.external_id = named.id LIMIT 1001
+            ) AS devices ON true
+            WHERE j.id = last_id
+            UNION ALL
+            SELECT FROM peal.job AS j
+            CROSS JOIN LATERAL jsonb_array_elements(j.audience -> 'device_ids')
+            WHERE j.id = last_id
+            LIMIT 1001
+        ) AS counted;
+        recipients := recipients + met;
+        IF met > 1000 THEN
+            too_large := too_large || last_id;
+        ELSE
+            fitting := fitting || last_id;
+        END IF;
+        EXIT WHEN recipients >= share * 20;
+    END LOOP;
+    is_used_up := recipients >= share * 20;
+    has_more := cardinality(locked) = share OR cardinality(fitting) + cardinality(too_large) < cardinality(locked);
+END
+$$;
+
+-- Locks small jobs of a lane for one turn: of each waiting app its share by weight, in the order of arrival, beginning
+-- with the app after the given one; what an app leaves of its share goes to the others. A turn is as long as its jobs
+-- have recipients, not as they are many: it ends when they are twenty a place, and the next begins with the next app.
+-- Returns what to take, what is too large to be taken so, whether there may be more, and the app that the next turn is
+-- to begin after.
 CREATE FUNCTION peal.pick_small_jobs(
     of_lane text, most integer, since timestamptz, after_app integer,
-    OUT picked uuid[], OUT has_more boolean, OUT last_app integer
+    OUT picked uuid[], OUT too_large uuid[], OUT has_more boolean, OUT last_app integer
 )
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -208,10 +282,8 @@ DECLARE
     spans constant timestamptz[] := CASE WHEN since IS NOT NULL THEN ARRAY(
         SELECT s FROM generate_series(peal.due_span(since), now(), '10 seconds') AS s
     ) END;
-    apps integer[];
-    shares integer[];
-BEGIN
-    apps := ARRAY(
+    -- Whose jobs a round takes, in the order of turns; and the last one of each that was looked at.
+    apps integer[] := ARRAY(
         SELECT f.app_id
         FROM unnest(coalesce(spans, ARRAY[NULL::timestamptz])) AS span
         CROSS JOIN LATERAL peal.apps_with_small_jobs(of_lane, span, after_app, most) AS f (app_id)
@@ -219,67 +291,64 @@ BEGIN
         ORDER BY f.app_id <= after_app, f.app_id
         LIMIT most
     );
+    last_ids uuid[] := array_fill(NULL::uuid, ARRAY[cardinality(apps)]);
+    more_apps integer[];
+    more_ids uuid[];
+    served record;
+    taken record;
+    room integer := most;
+    recipients integer := 0;
+    is_first_round boolean := true;
+    is_share_left boolean;
+BEGIN
     picked := '{}';
-    has_more := false;
-    last_app := coalesce(apps[cardinality(apps)], after_app);
-    IF apps = '{}' THEN
-        RETURN;
-    END IF;
-    SELECT array_agg(greatest(1, w.weight * most / w.total) ORDER BY w.place) INTO shares
-    FROM (
-        SELECT u.place, coalesce(a.weight, 100) AS weight, sum(coalesce(a.weight, 100)) OVER () AS total
-        FROM unnest(apps) WITH ORDINALITY AS u (app_id, place)
-        LEFT JOIN peal.app AS a ON a.id = u.app_id
-    ) AS w;
-    IF spans IS NULL THEN
-        SELECT
-            coalesce(array_agg(t.id) FILTER (WHERE t.ids_before < t.share * 20), '{}'),
-            bool_or(t.place >= t.share OR t.ids_before >= t.share * 20)
-        INTO picked, has_more
-        FROM (
-            SELECT l.id, q.share, row_number() OVER w AS place, sum(l.small_size) OVER w - l.small_size AS ids_before
-            FROM unnest(apps, shares) AS q (app_id, share)
-            CROSS JOIN LATERAL (
-                SELECT j.id, j.app_id, j.small_size FROM peal.job AS j
-                WHERE j.lane = of_lane AND j.app_id = q.app_id
-                    AND j.small_size IS NOT NULL AND j.state = 'available' AND j.paused_at IS NULL
-                ORDER BY j.id
-                LIMIT q.share
-                FOR NO KEY UPDATE SKIP LOCKED
-            ) AS l
-            WINDOW w AS (PARTITION BY l.app_id ORDER BY l.id)
-        ) AS t;
-    ELSE
-        SELECT
-            coalesce(array_agg(t.id) FILTER (WHERE t.ids_before < t.share * 20), '{}'),
-            bool_or(t.place >= t.share OR t.ids_before >= t.share * 20)
-        INTO picked, has_more
-        FROM (
-            SELECT l.id, q.share, row_number() OVER w AS place, sum(l.small_size) OVER w - l.small_size AS ids_before
-            FROM unnest(apps, shares) AS q (app_id, share)
-            CROSS JOIN LATERAL (
-                SELECT y.id, y.app_id, y.small_size
-                FROM unnest(spans) AS span
-                CROSS JOIN LATERAL (
-                    SELECT j.id, j.app_id, j.small_size FROM peal.job AS j
-                    WHERE j.lane = of_lane AND peal.due_span(j.send_at) = span AND j.app_id = q.app_id
-                        AND j.small_size IS NOT NULL AND j.state = 'available' AND j.paused_at IS NULL
-                    ORDER BY j.id
-                    LIMIT q.share
-                    FOR NO KEY UPDATE SKIP LOCKED
-                ) AS y
-                LIMIT q.share
-            ) AS l
-            WINDOW w AS (PARTITION BY l.app_id ORDER BY l.id)
-        ) AS t;
-    END IF;
-    has_more := coalesce(has_more, false) OR cardinality(apps) >= most;
+    too_large := '{}';
+    has_more := cardinality(apps) >= most;
+    last_app := after_app;
+    WHILE cardinality(apps) > 0 LOOP
+        more_apps := '{}';
+        more_ids := '{}';
+        is_share_left := false;
+        FOR served IN
+            SELECT
+                u.app_id, u.last_id,
+                greatest(1, coalesce(a.weight, 100) * room / sum(coalesce(a.weight, 100)) OVER ())::integer AS share
+            FROM unnest(apps, last_ids) WITH ORDINALITY AS u (app_id, last_id, place)
+            LEFT JOIN peal.app AS a ON a.id = u.app_id
+            ORDER BY u.place
+        LOOP
+            IF room = 0 OR recipients >= most * 20 THEN
+                has_more := true;
+                RETURN;
+            END IF;
+            SELECT * INTO taken
+            FROM peal.lock_small_jobs(of_lane, served.app_id, served.last_id, least(served.share, room), spans);
+            picked := picked || taken.fitting;
+            too_large := too_large || taken.too_large;
+            room := room - cardinality(taken.fitting) - cardinality(taken.too_large);
+            recipients := recipients + taken.recipients;
+            has_more := has_more OR taken.has_more;
+            IF is_first_round THEN
+                last_app := served.app_id;
+            END IF;
+            IF taken.has_more AND NOT taken.is_used_up THEN
+                more_apps := more_apps || served.app_id;
+                more_ids := more_ids || taken.last_id;
+            ELSIF NOT taken.is_used_up THEN
+                is_share_left := true;
+            END IF;
+        END LOOP;
+        EXIT WHEN NOT is_share_left;
+        apps := more_apps;
+        last_ids := more_ids;
+        is_first_round := false;
+    END LOOP;
 END
 $$;
 
 -- Freezes and publishes jobs of an urgent lane that name few recipients, many in one transaction: the whole way from
 -- `available` to ready batches, each waiting app by its share. Several at once share the work (each skips what another
--- holds). A job that cannot be taken so, or leads to more than 10,000 devices, is left to be frozen by itself, the others
+-- holds). A job that cannot be taken so, or leads to more than 1,000 devices, is left to be frozen by itself, the others
 -- go on.
 -- Returns how many jobs it took and how many batches they became, whether there is more, and the app that the next turn
 -- is to begin after. `since` looks only at jobs that became due from that moment on, so that what old snapshots keep
@@ -297,28 +366,18 @@ SET enable_seqscan = off
 AS $$
 DECLARE
     picked uuid[];
+    too_large uuid[];
     one uuid;
 BEGIN
-    SELECT p.picked, p.has_more, p.last_app INTO picked, has_more, last_app
+    SELECT p.picked, p.too_large, p.has_more, p.last_app INTO picked, too_large, has_more, last_app
     FROM peal.pick_small_jobs(of_lane, most, since, after_app) AS p;
-    jobs := cardinality(picked);
+    jobs := cardinality(picked) + cardinality(too_large);
     batches := 0;
-    IF jobs = 0 THEN
-        RETURN;
+    IF cardinality(too_large) > 0 THEN
+        UPDATE peal.job AS j SET small_size = NULL WHERE j.id = ANY (too_large);
     END IF;
-    -- A few users may have any number of devices.
-    UPDATE peal.job AS j SET small_size = NULL
-    WHERE j.id = ANY (picked) AND 10000 < (
-        SELECT count(*) FROM (
-            SELECT FROM jsonb_array_elements_text(j.audience -> 'external_ids') AS named (id)
-            CROSS JOIN LATERAL (
-                SELECT FROM peal.device AS d WHERE d.app_id = j.app_id AND d.external_id = named.id LIMIT 10001
-            ) AS met
-            LIMIT 10001
-        ) AS devices
-    );
-    IF FOUND THEN
-        picked := ARRAY(SELECT j.id FROM peal.job AS j WHERE j.id = ANY (picked) AND j.small_size IS NOT NULL);
+    IF picked = '{}' THEN
+        RETURN;
     END IF;
     BEGIN
         batches := peal.publish_small(of_lane, picked);
@@ -327,7 +386,8 @@ BEGIN
         IF SQLSTATE = '23514' THEN
             RAISE;
         END IF;
-        FOREACH one IN ARRAY picked LOOP
+        -- In the order in which everyone takes the apps' rows of the lane.
+        FOR one IN SELECT j.id FROM peal.job AS j WHERE j.id = ANY (picked) ORDER BY j.app_id, j.id LOOP
             BEGIN
                 batches := batches + peal.publish_small(of_lane, ARRAY[one]);
             EXCEPTION
