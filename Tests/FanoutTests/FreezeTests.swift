@@ -426,6 +426,25 @@ struct ManualFanout {
         }
     }
 
+    @Test func `a step that found the named ids in time begins the count of its time-outs anew`() async throws {
+        try await withSendFixture(devices: 200) { fixture in
+            let job = try await fixture.insertJob(
+                audience: #"{"filter": {"tag.vip": true}, "device_ids": [1]}"#,
+                lane: .transactional
+            )
+            let fanout = ManualFanout(fixture.connection)
+            try await fanout.claim()
+            let token = try await fixture.query("SELECT lease_token FROM peal.job").uuid(0, 0)
+            func noteTimeout() async throws -> String? {
+                try await fixture.text("SELECT peal.note_freeze_timeout($1, $2, 2)", [.job(job), .uuid(token)])
+            }
+            #expect(try await noteTimeout() == "false")
+            #expect(try await fanout.freeze(job) == .more)
+            #expect(try await noteTimeout() == "false")
+            #expect(try await noteTimeout() == "true")
+        }
+    }
+
     @Test func `a rule that grew too large since its INSERT is an error that lasts`() async throws {
         try await withSendFixture(devices: 10) { fixture in
             let values = (0..<1_000).map { "\"\(String(repeating: "x", count: 30))\($0)\"" }.joined(separator: ",")

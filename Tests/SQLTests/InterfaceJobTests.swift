@@ -274,6 +274,47 @@ import Testing
         }
     }
 
+    @Test func `what is internal begins as it must, whatever the INSERT says`() async throws {
+        try await withSendFixture { (fixture) async throws in
+            let send = """
+                'shop', '{"external_ids": ["a"]}', '{"title": "x"}', date_trunc('day', now()) + interval '2 days'
+                """
+            // Every column that no producer may write, with a value that a fresh row never has.
+            let internals = try await fixture.query(
+                """
+                SELECT string_agg(quote_ident(c.column_name), ', '), string_agg(CASE c.data_type
+                    WHEN 'timestamp with time zone' THEN $$'2001-02-03 04:05:06Z'$$
+                    WHEN 'uuid' THEN 'gen_random_uuid()'
+                    WHEN 'ARRAY' THEN $$'{7,8}'$$
+                    ELSE $$'77'$$
+                END, ', ')
+                FROM information_schema.columns AS c
+                WHERE c.table_schema = 'peal' AND c.table_name = 'job' AND NOT has_column_privilege(
+                    'peal_producer', 'peal.job', c.column_name, 'INSERT'
+                )
+                """
+            )
+            let (names, values) = (try internals.text(0, 0), try internals.text(0, 1))
+            #expect(names.split(separator: ",").count >= 23)
+            try await fixture.query("INSERT INTO peal.job (app, audience, content, send_at) VALUES (\(send))")
+            try await fixture.query(
+                "INSERT INTO peal.job (app, audience, content, send_at, \(names)) VALUES (\(send), \(values))"
+            )
+            let differing = try await fixture.text(
+                """
+                SELECT string_agg(plain.key, ' ')
+                FROM (SELECT to_jsonb(j) AS row FROM peal.job AS j ORDER BY j.id LIMIT 1) AS a
+                CROSS JOIN (SELECT to_jsonb(j) AS row FROM peal.job AS j ORDER BY j.id DESC LIMIT 1) AS b
+                CROSS JOIN LATERAL jsonb_each(a.row) AS plain
+                WHERE plain.value <> b.row -> plain.key
+                """
+            )
+            #expect(differing == "id queued_at")
+            let young = "SELECT count(*) FROM peal.job WHERE queued_at > now() - interval '1 hour'"
+            #expect(try await fixture.number(young) == 2)
+        }
+    }
+
     @Test func `an id of one's own is kept`() async throws {
         try await withSendFixture { (fixture) async throws in
             try await fixture.query(

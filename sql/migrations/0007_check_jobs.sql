@@ -148,9 +148,12 @@ BEGIN
     NEW.audience_at := NULL;
     NEW.frozen_at := NULL;
     NEW.freeze_cursor := 0;
+    NEW.freeze_bound := NULL;
+    NEW.named_device_ids := NULL;
     NEW.audience_count := 0;
     NEW.page_count := 0;
     NEW.published_pages := 0;
+    NEW.released_count := 0;
     NEW.small_size := CASE WHEN NEW.lane <> 'campaign' AND peal.names_few(NEW.audience) THEN named END;
     NEW.freeze_timeouts := 0;
     NEW.lease_until := '-infinity';

@@ -13,7 +13,7 @@ ALTER TABLE peal.job
     ADD COLUMN released_count bigint NOT NULL DEFAULT 0,
     -- How many ids a job names, where it is taken to ready batches in one go with others; NULL: by itself, in steps.
     ADD COLUMN small_size integer,
-    -- How often a step of its freeze ran out of time.
+    -- How often in a row a step of its freeze ran out of time.
     ADD COLUMN freeze_timeouts smallint NOT NULL DEFAULT 0;
 
 -- The stretch of ten seconds in which a job became due.
@@ -388,7 +388,8 @@ BEGIN
     added := cardinality(ids);
     skipped := cardinality(array_remove(reasons, NULL));
     UPDATE peal.job AS j SET
-        lease_until = now() + lease, audience_at = at, audience_count = freeze_named.added, released_count = skipped,
+        lease_until = now() + lease, freeze_timeouts = 0,
+        audience_at = at, audience_count = freeze_named.added, released_count = skipped,
         frozen_at = CASE WHEN NOT has_rule THEN at END,
         named_device_ids = CASE WHEN has_rule THEN array_remove(ids, 0) END
     WHERE j.id = job.id AND j.lease_token = job.lease_token AND j.state = 'running' AND j.paused_at IS NULL
