@@ -12,17 +12,13 @@ enum StepFailure: Sendable, Equatable {
     case passing
 
     init(_ error: PostgresError) {
-        guard !error.closesConnection else {
+        guard error.isOfStatement else {
             self = .database
             return
         }
-        guard let state = error.sqlState else {
-            self = error.code == .deadline ? .passing : .database
-            return
-        }
-        switch (state.classCode, state.text) {
-        case (_, "23514"): self = .missingPartition
-        case ("22", _), ("54", _): self = .lasting
+        switch (error.sqlState?.classCode, error.sqlState?.text) {
+        case (_, "23514"?): self = .missingPartition
+        case ("22"?, _), ("54"?, _): self = .lasting
         default: self = .passing
         }
     }

@@ -33,6 +33,12 @@ package actor KeptConnection {
         if error.closesConnection { await close() }
     }
 
+    /// Looks at an error that a statement on it threw, and throws it unless it is of that statement alone.
+    package func pass(_ error: PostgresError) async throws(PostgresError) {
+        await note(error)
+        guard error.isOfStatement else { throw error }
+    }
+
     /// Closes the connection if it is open.
     package func close() async {
         let closing = connection

@@ -19,6 +19,11 @@ extension PostgresError {
         return Self.closingStates.contains(state.text) || state.classCode == "08"
     }
 
+    /// Whether only the statement failed, or ran out of time: another one may succeed at once on the same connection.
+    package var isOfStatement: Bool {
+        !closesConnection && (sqlState != nil || code == .deadline)
+    }
+
     private static let closingStates: Set<String> = ["25006", "25P03", "57P01", "57P02", "57P03", "57P05"]
 
     /// Serialization failure, deadlock, lock not available, statement cancelled by the server's own limits, too many

@@ -3,24 +3,39 @@ import PushCore
 import Telemetry
 
 /// Brings up what has become due: scheduled jobs, and batches that waited.
-struct DueLoop {
+struct DueLoop<LoopClock: Clock> where LoopClock.Duration == Duration {
+    /// What it does; both in each turn, unless one of them rests.
+    enum Duty: Hashable, CaseIterable {
+        case stage
+        case promote
+    }
+
     let configuration: SchedulerConfiguration
     let logger: Logger
     let onStaged: @Sendable (Lane) -> Void
     let onReady: @Sendable (Lane) -> Void
+    let clock: LoopClock
     var connection: KeptConnection
+    var timetable = Timetable<Duty, LoopClock.Instant>()
 
-    /// One step of each; true if there is more that is due.
+    /// One step of each; true if there is more that is due. A duty that fails rests, the other goes on.
     mutating func turn() async throws(PostgresError) -> Bool {
-        do throws(PostgresError) {
-            let statements = SchedulerStatements(connection: try await connection.get(), configuration: configuration)
-            let hasMoreJobs = try await stage(statements)
-            let hasMoreBatches = try await promote(statements)
-            return hasMoreJobs || hasMoreBatches
-        } catch {
-            await connection.note(error)
-            throw error
+        var hasMore = false
+        for duty in Duty.allCases where timetable.isDue(duty, at: clock.now) {
+            do throws(PostgresError) {
+                let connection = try await connection.get()
+                let statements = SchedulerStatements(connection: connection, configuration: configuration)
+                switch duty {
+                case .stage: if try await stage(statements) { hasMore = true }
+                case .promote: if try await promote(statements) { hasMore = true }
+                }
+                timetable.put(duty, off: .zero, from: clock.now)
+            } catch {
+                try await connection.pass(error)
+                logger.dutyFailed(error, times: timetable.rest(duty, from: clock.now))
+            }
         }
+        return hasMore
     }
 
     private func stage(_ statements: SchedulerStatements) async throws(PostgresError) -> Bool {

@@ -67,6 +67,7 @@ package final class SchedulerService<ServiceClock: Clock>: Sendable where Servic
             logger: logger,
             onStaged: onStaged,
             onReady: onReady,
+            clock: due.clock,
             connection: KeptConnection(database)
         )
         await due.run { () throws(PostgresError) in try await loop.turn() }

@@ -39,23 +39,23 @@ struct UpkeepLoop<LoopClock: Clock> where LoopClock.Duration == Duration {
         connection = KeptConnection(database)
     }
 
-    /// Does what is due; true if some of it has more to do at once.
+    /// Does what is due; true if some of it has more to do at once. A duty that fails rests, the others go on.
     mutating func turn() async throws(PostgresError) -> Bool {
-        do throws(PostgresError) {
-            let statements = SchedulerStatements(connection: try await connection.get(), configuration: configuration)
-            var hasMore = false
-            for duty in Duty.allCases where timetable.isDue(duty, at: clock.now) {
-                if try await perform(duty, statements) {
+        var hasMore = false
+        for duty in Duty.allCases where timetable.isDue(duty, at: clock.now) {
+            do throws(PostgresError) {
+                let connection = try await connection.get()
+                if try await perform(duty, SchedulerStatements(connection: connection, configuration: configuration)) {
                     hasMore = true
                 } else {
                     timetable.put(duty, off: interval(of: duty), from: clock.now)
                 }
+            } catch {
+                try await connection.pass(error)
+                logger.dutyFailed(error, times: timetable.rest(duty, from: clock.now))
             }
-            return hasMore
-        } catch {
-            await connection.note(error)
-            throw error
         }
+        return hasMore
     }
 
     /// Gives the role up, so that another process has it at once, and closes the connection.

@@ -83,6 +83,39 @@ import Testing
         }
     }
 
+    @Test func `what is too old is found by its index, however many jobs ended since`() async throws {
+        try await withSendFixture { (fixture) async throws in
+            try await fixture.query("SET session_replication_role = replica")
+            try await addScheduledJobs(fixture, 100_001)
+            try await fixture.query(
+                "UPDATE peal.job SET state = 'completed', completed_at = now() - interval '1 day'"
+            )
+            // The newest id: a walk along the ids meets all the others first.
+            try await fixture.query(
+                """
+                UPDATE peal.job SET completed_at = now() - interval '40 days'
+                WHERE id = (SELECT id FROM peal.job ORDER BY id DESC LIMIT 1)
+                """
+            )
+            try await fixture.query("RESET session_replication_role")
+            try await fixture.query(
+                """
+                DO $$ DECLARE day date := (now() AT TIME ZONE 'UTC')::date - 39; BEGIN EXECUTE format(
+                    'CREATE TABLE peal.%I PARTITION OF peal.result FOR VALUES FROM (%L) TO (%L)',
+                    'result_' || to_char(day, 'YYYYMMDD'), day || ' 00:00+00', day + 1 || ' 00:00+00'
+                ); END $$
+                """
+            )
+            try await fixture.query("VACUUM ANALYZE peal.job")
+            let round = "SELECT peal.drop_old_partition(35)"
+            _ = try await plan(fixture, round)
+            let blocks = try #require(try await plan(fixture, round).firstMatch(of: /shared hit=(\d+)/))
+            #expect(try #require(Int(blocks.1)) < 500)
+            #expect(try await fixture.text(round) != nil)
+            #expect(try await fixture.number("SELECT count(*) FROM peal.job") == 100_000)
+        }
+    }
+
     /// Adds jobs for next year past the checks of an INSERT, which would take a minute.
     private func addScheduledJobs(_ fixture: SendFixture, _ count: Int64) async throws {
         try await fixture.query(

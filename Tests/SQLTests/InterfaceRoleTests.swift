@@ -118,4 +118,20 @@ import Testing
             #expect(try await fixture.number(open) == 0)
         }
     }
+
+    @Test func `whatever runs with the rights of the owner looks names up where the owner says`() async throws {
+        try await withSendFixture { (fixture) async throws in
+            let definers = try await fixture.query(
+                """
+                SELECT p.oid::regprocedure::text, coalesce('search_path=pg_catalog, pg_temp' = ANY (p.proconfig), false)
+                FROM pg_proc AS p WHERE p.pronamespace = 'peal'::regnamespace AND p.prosecdef
+                """
+            )
+            #expect(definers.count >= 4)
+            for row in definers.indices {
+                let name = try definers.text(row, 0)
+                #expect(try definers.bool(row, 1), "\(name) has no fixed search_path")
+            }
+        }
+    }
 }

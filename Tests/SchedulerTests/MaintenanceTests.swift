@@ -123,6 +123,33 @@ import Testing
         }
     }
 
+    @Test(arguments: [0, -1, nil] as [Int32?])
+    func `less than a day is never kept`(days: Int32?) async throws {
+        try await withSendFixture { fixture in
+            try await addPartitions(fixture, daysAgo: 2...3)
+            let error = await #expect(throws: PostgresError.self) {
+                try await fixture.query("SELECT peal.drop_old_partition($1)", [.int32(days)])
+            }
+            #expect(error?.sqlState == "22023")
+            #expect(error?.message == "days to keep must be 1 or more, found \(days.map(String.init) ?? "nothing")")
+            #expect(try await fixture.text("SELECT peal.drop_old_partition(1)") != nil)
+        }
+    }
+
+    @Test func `a duty that fails rests longer each time, and is as before once it succeeds`() {
+        let start = ContinuousClock.now
+        var timetable = Timetable<UpkeepLoop<ContinuousClock>.Duty, ContinuousClock.Instant>()
+        #expect(timetable.rest(.sweep, from: start) == 1)
+        #expect(!timetable.isDue(.sweep, at: start))
+        #expect(timetable.isDue(.rollUp, at: start))
+        for count in 2...20 { #expect(timetable.rest(.sweep, from: start) == count) }
+        #expect(!timetable.isDue(.sweep, at: start))
+        #expect(timetable.isDue(.sweep, at: start + .seconds(5)))
+        timetable.put(.sweep, off: .zero, from: start)
+        #expect(timetable.isDue(.sweep, at: start))
+        #expect(timetable.rest(.sweep, from: start) == 1)
+    }
+
     @Test func `duties are due when their interval is over`() {
         let start = ContinuousClock.now
         var timetable = Timetable<UpkeepLoop<ContinuousClock>.Duty, ContinuousClock.Instant>()

@@ -17,6 +17,11 @@ struct ManualScheduler {
 
     /// A job for named devices whose batches are ready.
     func publishedJob(devices: ClosedRange<Int>) async throws -> JobID {
+        try await publishedJob(devices: Array(devices))
+    }
+
+    /// The same for any device ids.
+    func publishedJob(devices: [Int]) async throws -> JobID {
         let ids = devices.map(String.init).joined(separator: ",")
         let job = try await fixture.insertJob(audience: "{\"device_ids\": [\(ids)]}", lane: .transactional)
         try await fixture.query("SELECT peal.fan_out_small('transactional', 100, NULL)")

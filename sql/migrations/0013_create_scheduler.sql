@@ -406,6 +406,10 @@ DECLARE
     ends timestamptz;
     ended uuid[];
 BEGIN
+    IF (keep_days >= 1) IS NOT TRUE THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
+            MESSAGE = format('days to keep must be 1 or more, found %s', coalesce(keep_days::text, 'nothing'));
+    END IF;
     SELECT least(now() - make_interval(days => keep_days), min(j.audience_at)) INTO needed_since
     FROM peal.job AS j
     WHERE j.completed_at IS NULL AND j.state IN ('available', 'running', 'cancelled', 'discarded');
@@ -423,7 +427,8 @@ BEGIN
     ended := ARRAY(
         SELECT j.id FROM peal.job AS j
         WHERE j.completed_at IS NOT NULL AND coalesce(j.audience_at, j.completed_at) < ends
-        ORDER BY j.id LIMIT 5000
+        ORDER BY coalesce(j.audience_at, j.completed_at)
+        LIMIT 5000
         FOR UPDATE SKIP LOCKED
     );
     IF cardinality(ended) > 0 THEN
