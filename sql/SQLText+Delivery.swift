@@ -31,6 +31,12 @@ extension SQLText {
         PackageResources.delivery_disable_devices_sql
     )
 
+    /// Holds the credentials of an account whose provider asked to wait.
+    package static let deliveryHoldCredentials = statement(
+        "delivery_hold_credentials",
+        PackageResources.delivery_hold_credentials_sql
+    )
+
     /// Says what of the words about a credential's tokens may be believed.
     package static let deliveryJudgeTokens = statement(
         "delivery_judge_tokens",

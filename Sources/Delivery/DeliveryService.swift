@@ -28,14 +28,16 @@ package final class DeliveryService: Sendable {
             tls: tls,
             logger: logger
         )
+        let holds = ProviderHolds()
         let store = CredentialStore(
             database: credentials,
             masterKey: configuration.masterKey,
             refresh: configuration.credentialRefresh,
+            holds: holds,
             logger: logger
         )
         workers = try configuration.lanes.sorted { $0.rawValue < $1.rawValue }.map {
-            try LaneWorker(configuration, lane: $0, tls: tls, store: store, tokens: tokens)
+            try LaneWorker(configuration, lane: $0, tls: tls, store: store, tokens: tokens, holds: holds)
         }
         self.tokenClient = tokenClient
         self.credentials = credentials

@@ -61,7 +61,8 @@ import Testing
             Row(
                 status: 429,
                 reason: "TooManyProviderTokenUpdates",
-                disposition: .retry(RetryAdvice(.provider, minimum: .seconds(1_200)))
+                disposition: .retry(RetryAdvice(.provider, minimum: .seconds(1_200))),
+                replaces: true
             ),
             Row(status: 429, reason: "TooManyRequests", disposition: .retry(RetryAdvice(.device))),
             Row(status: 500, reason: "InternalServerError", disposition: .retry(RetryAdvice(.provider))),

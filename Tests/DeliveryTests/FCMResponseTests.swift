@@ -82,6 +82,19 @@ import Testing
         )
     }
 
+    @Test(arguments: [
+        ("device:rate", "", true), ("", "Message rate of the Device", true), ("project:x", "too many", false),
+    ])
+    func `a quota of one device is not the project's`(subject: String, description: String, isOfDevice: Bool) {
+        let failure = """
+            {"@type": "type.googleapis.com/google.rpc.QuotaFailure",
+             "violations": [{"subject": "\(subject)", "description": "\(description)"}]}
+            """
+        let body = error(429, "RESOURCE_EXHAUSTED", details: [fcmError("QUOTA_EXCEEDED"), failure])
+        let obstacle: RetryAdvice.Obstacle = isOfDevice ? .device : .provider
+        #expect(interpret(429, body).disposition == .retry(RetryAdvice(obstacle, minimum: .seconds(60))))
+    }
+
     @Test func `case 70: of these answers only the unregistered one is a dead token`() {
         let dead = [
             (429, "QUOTA_EXCEEDED"), (401, "THIRD_PARTY_AUTH_ERROR"), (503, "UNAVAILABLE"), (500, "INTERNAL"),

@@ -66,6 +66,9 @@ CREATE TABLE peal.credential (
     state text NOT NULL DEFAULT 'active'
         CONSTRAINT credential_state_value CHECK (state IN ('active', 'refused', 'removed')),
     state_reason text,
+    -- The provider asked to wait: nothing is sent with it before.
+    held_until timestamptz,
+    held_reason text,
     verified_at timestamptz,
     created_at timestamptz NOT NULL DEFAULT now(),
     updated_at timestamptz NOT NULL DEFAULT now(),

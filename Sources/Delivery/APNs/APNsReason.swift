@@ -12,7 +12,7 @@ struct APNsReason: Sendable {
         case topic
         case refresh(replacesConnection: Bool)
         case retry(RetryAdvice, replacesConnection: Bool)
-        case throttled(RetryAdvice)
+        case throttled(RetryAdvice, replacesConnection: Bool)
     }
 
     let status: Int
@@ -27,6 +27,9 @@ struct APNsReason: Sendable {
 
     /// Said of a provider token that is older than an hour, by Apple's clock.
     static let expiredProviderToken = "ExpiredProviderToken"
+
+    /// Said of a provider token that was changed too often on its connection.
+    static let tooManyProviderTokenUpdates = "TooManyProviderTokenUpdates"
 
     static let table: [APNsReason] = [
         APNsReason(400, "BadCollapseId", .payload),
@@ -58,8 +61,12 @@ struct APNsReason: Sendable {
         APNsReason(410, "Unregistered", .deadSinceTimestamp),
         APNsReason(413, "PayloadTooLarge", .payload),
         // The provider token in hand stays: another one would only be another change.
-        APNsReason(429, "TooManyProviderTokenUpdates", .throttled(RetryAdvice(.provider, minimum: .seconds(1_200)))),
-        APNsReason(429, "TooManyRequests", .throttled(RetryAdvice(.device))),
+        APNsReason(
+            429,
+            tooManyProviderTokenUpdates,
+            .throttled(RetryAdvice(.provider, minimum: .seconds(1_200)), replacesConnection: true)
+        ),
+        APNsReason(429, "TooManyRequests", .throttled(RetryAdvice(.device), replacesConnection: false)),
         APNsReason(500, "InternalServerError", .retry(RetryAdvice(.provider), replacesConnection: false)),
         APNsReason(503, "ServiceUnavailable", .retry(RetryAdvice(.provider), replacesConnection: false)),
         APNsReason(503, "Shutdown", .retry(RetryAdvice(.connection), replacesConnection: true)),

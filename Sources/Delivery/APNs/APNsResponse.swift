@@ -48,9 +48,13 @@ package enum APNsResponse {
         case .retry(let advice, let replacesConnection):
             let advice = advice.waiting(atLeast: retryAfter)
             return Verdict(.rejected(reason), .retry(advice), replacesConnection: replacesConnection)
-        case .throttled(let advice):
+        case .throttled(let advice, let replacesConnection):
             let advice = advice.waiting(atLeast: retryAfter)
-            return Verdict(.throttled(reason, retryAfter: advice.minimum), .retry(advice))
+            return Verdict(
+                .throttled(reason, retryAfter: advice.minimum),
+                .retry(advice),
+                replacesConnection: replacesConnection
+            )
         }
     }
 

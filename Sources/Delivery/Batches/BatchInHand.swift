@@ -133,21 +133,26 @@ final class BatchInHand {
         lifecycle.isSending && now < leaseSafeUntil
     }
 
-    /// The requests that may be submitted now, in order; they count as submitted from here on.
-    func takeRequests(now: ContinuousClock.Instant) -> RequestSelection? {
-        guard let dispatch, canSend(now: now) else { return nil }
-        if nextRequest == 0, waiting.isEmpty, permittedTo >= row.size {
+    /// Whether there are requests that were never submitted.
+    var hasUnsent: Bool { dispatch.map { nextRequest < $0.recipientOf.count } ?? false }
+
+    /// The requests that may be submitted now, in order, at most so many; they count as submitted from here on.
+    func takeRequests(now: ContinuousClock.Instant, atMost limit: Int = .max) -> RequestSelection? {
+        guard let dispatch, canSend(now: now), limit > 0 else { return nil }
+        if nextRequest == 0, waiting.isEmpty, permittedTo >= row.size, dispatch.recipientOf.count <= limit {
             nextRequest = dispatch.recipientOf.count
             outstanding = dispatch.recipientOf.count
             return .all
         }
         var requests: [UInt32] = []
         if !waiting.isEmpty, waitingUntil.map({ $0 <= now }) ?? true {
-            requests = waiting
-            waiting = []
-            waitingUntil = nil
+            requests = Array(waiting.prefix(limit))
+            waiting.removeFirst(requests.count)
+            if waiting.isEmpty { waitingUntil = nil }
         }
-        while nextRequest < dispatch.recipientOf.count, Int(dispatch.recipientOf[nextRequest]) < permittedTo {
+        while requests.count < limit, nextRequest < dispatch.recipientOf.count,
+            Int(dispatch.recipientOf[nextRequest]) < permittedTo
+        {
             requests.append(UInt32(nextRequest))
             nextRequest += 1
         }

@@ -6,9 +6,8 @@ import PushCore
 struct ConnectionPools {
     /// What connections may be shared by: APNs binds a connection to a team and key.
     private struct Key: Hashable {
-        let endpoint: Endpoint
-        let account: String
-        let version: CredentialID
+        let counted: ProviderHolds.Account
+        let credential: CredentialID
     }
 
     private struct Entry {
@@ -81,12 +80,7 @@ struct ConnectionPools {
     }
 
     private static func key(of credential: ProviderCredential) -> Key {
-        let account =
-            switch credential.account {
-            case .apns(let keyID, let teamID, _, _): "\(teamID)/\(keyID)"
-            case .fcm(let projectID, let clientEmail, _, _, _): "\(projectID)/\(clientEmail)"
-            }
-        return Key(endpoint: credential.endpoint, account: account, version: credential.id)
+        Key(counted: credential.counted, credential: credential.id)
     }
 
     /// Whether the provider may keep the bearer in the connection's header table. Apple asks for a provider token with

@@ -18,6 +18,9 @@ struct CredentialRow: Sendable {
     let sealed: [UInt8]
     let state: String
     let stateReason: String?
+    /// How long its provider still wants nothing from its account, when it was read, and why.
+    let heldFor: Duration
+    let holdReason: String
 
     init(_ rows: PostgresRows, row: Int) throws(PostgresError) {
         version = ProviderCredential.Version(
@@ -37,6 +40,8 @@ struct CredentialRow: Sendable {
         sealed = try rows.bytes(row, 11)
         state = try rows.text(row, 12)
         stateReason = try rows.textOrNil(row, 13)
+        heldFor = .milliseconds(try rows.int64(row, 15))
+        holdReason = try rows.textOrNil(row, 16) ?? ""
     }
 
     var isActive: Bool { state == "active" }

@@ -25,14 +25,16 @@ actor CredentialStore {
     private let database: PostgresPool
     private let masterKey: SealingKey?
     private let refresh: Duration
+    private let holds: ProviderHolds
     private let logger: Logger
     private var apps: [AppID: Record] = [:]
     private var opened: [ProviderCredential.Version: Result<ProviderCredential, DeliveryError>] = [:]
 
-    init(database: PostgresPool, masterKey: SealingKey?, refresh: Duration, logger: Logger) {
+    init(database: PostgresPool, masterKey: SealingKey?, refresh: Duration, holds: ProviderHolds, logger: Logger) {
         self.database = database
         self.masterKey = masterKey
         self.refresh = refresh
+        self.holds = holds
         self.logger = logger
     }
 
@@ -47,10 +49,24 @@ actor CredentialStore {
             guard let refused = rows.first else { return .missing }
             return .refused(reason: refused.stateReason ?? "credential_refused")
         }
-        return switch open(row) {
-        case .success(let credential): .usable(credential)
-        case .failure: .unreadable
+        switch open(row) {
+        case .success(let credential):
+            if row.heldFor > .zero, let readAt = apps[app]?.readAt {
+                // Another process was asked to wait.
+                _ = holds.hold(credential.counted, until: readAt + row.heldFor, reason: row.holdReason, now: .now)
+            }
+            return .usable(credential)
+        case .failure:
+            return .unreadable
         }
+    }
+
+    /// Lets other processes know that a provider asked to wait.
+    func hold(_ credential: ProviderCredential, for wait: Duration, reason: String) async throws {
+        _ = try await database.query(
+            SQLText.deliveryHoldCredentials,
+            [.credential(credential.id), .int64(wait.wholeMillisecondsRoundedUp), .text(reason)]
+        )
     }
 
     /// Notes that a provider refuses a credential, unless it was changed meanwhile.

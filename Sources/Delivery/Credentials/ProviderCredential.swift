@@ -20,6 +20,8 @@ final class ProviderCredential: Sendable {
     let account: Account
     let endpoint: Endpoint
     let signingKey: SigningKey
+    /// Whom the provider counts when it limits what is sent.
+    let counted: ProviderHolds.Account
 
     var id: CredentialID { version.id }
 
@@ -36,6 +38,12 @@ final class ProviderCredential: Sendable {
         self.account = account
         self.endpoint = endpoint
         self.signingKey = signingKey
+        let name =
+            switch account {
+            case .apns(let keyID, let teamID, _, _): "\(teamID)/\(keyID)"
+            case .fcm(let projectID, _, _, _, _): projectID
+            }
+        counted = ProviderHolds.Account(endpoint: endpoint, name: name)
     }
 
     /// The settings to look at when the provider refuses it, for the log.

@@ -16,8 +16,10 @@ struct FCMErrorBody {
     /// Whether a field violation names the token, and whether one names anything else.
     var violatesToken = false
     var violatesOtherField = false
+    /// Whether the detail QuotaFailure speaks of a device.
+    var isQuotaOfDevice = false
 
-    private enum DetailKind { case fcmError, apnsError, errorInfo, badRequest, other }
+    private enum DetailKind { case fcmError, apnsError, errorInfo, badRequest, quotaFailure, other }
 
     // One element of `error.details`, until its end shows what it is.
     private struct Detail {
@@ -27,6 +29,7 @@ struct FCMErrorBody {
         var statusCode: Int64?
         var violatesToken = false
         var violatesOtherField = false
+        var namesDevice = false
     }
 
     init(scanning body: Span<UInt8>) {
@@ -75,8 +78,14 @@ struct FCMErrorBody {
         in body: Span<UInt8>
     ) {
         if depth > 4 {
+            guard depth == 6 else { return }
+            // error.details[].violations[].subject and description: Google does not say what stands there.
+            if body.holds("subject", at: name) || body.holds("description", at: name) {
+                let text = body.printable(at: value, limit: 200).lowercased()
+                detail.namesDevice = detail.namesDevice || text.contains("device")
+            }
             // error.details[].fieldViolations[].field
-            guard depth == 6, body.holds("field", at: name) else { return }
+            guard body.holds("field", at: name) else { return }
             if body.holds("message.token", at: value) || body.holds("message.fid", at: value) {
                 detail.violatesToken = true
             } else {
@@ -98,6 +107,7 @@ struct FCMErrorBody {
         if body.ends("google.firebase.fcm.v1.ApnsError", at: value) { return .apnsError }
         if body.ends("google.rpc.ErrorInfo", at: value) { return .errorInfo }
         if body.ends("google.rpc.BadRequest", at: value) { return .badRequest }
+        if body.ends("google.rpc.QuotaFailure", at: value) { return .quotaFailure }
         return .other
     }
 
@@ -111,6 +121,7 @@ struct FCMErrorBody {
         case .badRequest:
             violatesToken = violatesToken || detail.violatesToken
             violatesOtherField = violatesOtherField || detail.violatesOtherField
+        case .quotaFailure: isQuotaOfDevice = isQuotaOfDevice || detail.namesDevice
         case .other, nil: break
         }
     }

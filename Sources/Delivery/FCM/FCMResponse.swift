@@ -36,7 +36,9 @@ package enum FCMResponse {
         case .dead(let certainty): return Verdict(.rejected(reason), .deadToken(DeadToken(certainty)))
         case .invalidArgument: return judge(invalidArgument: reason, answer: answer, body: body)
         case .retry: return Verdict(.rejected(reason), .retry(RetryAdvice(.provider, minimum: retryAfter)))
-        case .throttled: return throttled(reason, retryAfter: retryAfter)
+        case .throttled:
+            let obstacle: RetryAdvice.Obstacle = answer.isQuotaOfDevice ? .device : .provider
+            return throttled(reason, obstacle, retryAfter: retryAfter)
         case .thirdPartyKey: return Verdict(.rejected(reason), .settle)
         }
     }
@@ -107,10 +109,14 @@ package enum FCMResponse {
         }
     }
 
-    private static func throttled(_ reason: RejectionReason, retryAfter: Duration?) -> Verdict {
+    private static func throttled(
+        _ reason: RejectionReason,
+        _ obstacle: RetryAdvice.Obstacle = .provider,
+        retryAfter: Duration?
+    ) -> Verdict {
         Verdict(
             .throttled(reason, retryAfter: retryAfter),
-            .retry(RetryAdvice(.provider, minimum: retryAfter ?? quotaPause))
+            .retry(RetryAdvice(obstacle, minimum: retryAfter ?? quotaPause))
         )
     }
 }

@@ -22,8 +22,10 @@ extension LaneWorker {
     }
 
     private func submit(_ batch: BatchInHand) {
-        guard let dispatch = batch.dispatch, gates[dispatch.credential.version]?.isOpen ?? true,
-            let requests = batch.takeRequests(now: .now)
+        let now = ContinuousClock.now
+        guard let dispatch = batch.dispatch, batch.canSend(now: now), !isHeld(batch, by: dispatch.credential, now: now),
+            gates[dispatch.credential.version]?.isOpen ?? true,
+            let requests = takeRequests(of: batch, under: dispatch.credential, now: now)
         else { return }
         client.submit(dispatch.requests, tag: batch.number, requests: requests, to: dispatch.pool)
     }

@@ -61,6 +61,7 @@ extension LaneWorker {
         }
         gates.trim(to: Self.remembered) { version, gate in used[version] != nil || gate.closedReason == nil }
         bearers.trim(to: Self.remembered) { version, _ in used[version] != nil }
+        paces.trim(to: Self.remembered) { version, pace in used[version] != nil || pace.isLimited }
         breakers.trim(to: Self.remembered) { version, breaker in used[version] != nil || breaker.isAlarmed(now: now) }
     }
 
@@ -76,15 +77,21 @@ extension LaneWorker {
             await examine(device, of: job, under: credential)
         case .ask(let credential):
             await ask(credential)
+        case .hold(let credential, let wait, let reason):
+            await note(credential) { try await store.hold(credential, for: wait, reason: reason) }
         case .refuse(let credential, let reason):
-            do {
-                try await store.refuse(credential, reason: reason)
-            } catch {
-                logger.warning(
-                    "A refused credential could not be noted in the database",
-                    [.credentialID: .describing(credential.id), .errorMessage: .text("\(error)")]
-                )
-            }
+            await note(credential) { try await store.refuse(credential, reason: reason) }
+        }
+    }
+
+    private func note(_ credential: ProviderCredential, _ write: () async throws -> Void) async {
+        do {
+            try await write()
+        } catch {
+            logger.warning(
+                "What a provider said of a credential could not be noted in the database",
+                [.credentialID: .describing(credential.id), .errorMessage: .text("\(error)")]
+            )
         }
     }
 

@@ -31,9 +31,9 @@ extension LaneWorker {
 
     /// Only a refusal says something: FCM does not promise that `validate_only` finds every dead token.
     func examine(_ device: DeadDevice, of job: JobID, under credential: ProviderCredential) async {
-        guard let bearer = bearers[credential.version], case .fcm(let project, _, _, _, _) = credential.account else {
-            return
-        }
+        guard let bearer = bearers[credential.version], case .fcm(let project, _, _, _, _) = credential.account,
+            holds.hold(of: credential.counted, now: .now) == nil
+        else { return }
         let verdict: Verdict
         do {
             let pool = try pools.pool(for: credential, bearer: bearer)

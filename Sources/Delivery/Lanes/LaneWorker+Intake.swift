@@ -212,6 +212,7 @@ extension LaneWorker {
             if until > .now { return delay(batch, by: until - .now, reason: APNsReason.expiredProviderToken) }
             gates[credential.version] = nil
         }
+        if isHeld(batch, by: credential, now: .now) { return }
         if let reason = gates[credential.version]?.closedReason { return endAfterRefusal(batch, reason: reason) }
         guard let bearer = bearers[credential.version], bearer.expiresAt > WallClock.now() else {
             batch.awaited = credential

@@ -39,6 +39,7 @@ extension LaneWorker {
     private func finishRun(_ batch: BatchInHand, accepted: Int) {
         if accepted > 0, let version = batch.dispatch?.credential.version {
             breakers[version, default: DeadTokenBreaker()].accepted(accepted)
+            paces[version, default: SendingPace()].accepted(accepted, now: .now)
         }
         if batch.outstanding == 0 || batch.wantsWindow { advance(batch) }
     }
@@ -133,10 +134,8 @@ extension LaneWorker {
         case .unanswered(let cause): reason = cause.rawValue
         }
         if verdict.replacesConnection { pools.renewConnections(of: credential) }
-        if completion.status == 503 || completion.status == 429, case .retry(let advice) = verdict.disposition,
-            advice.obstacle == .provider
-        {
-            pools.reportOverload(of: credential)
+        if case .retry(let advice) = verdict.disposition, completion.status == 429 || completion.status >= 500 {
+            heed(advice, status: completion.status, reason: reason, of: credential)
         }
         switch verdict.disposition {
         case .refreshCredential, .credentialRefused:
@@ -235,7 +234,7 @@ extension LaneWorker {
                     batch.isTakenBack = true
                     client.cancel(tag: batch.number)
                 }
-            } else if batch.isTakenBack || !batch.waiting.isEmpty || batch.outstanding == 0 {
+            } else if batch.isTakenBack || !batch.waiting.isEmpty || batch.outstanding == 0 || batch.hasUnsent {
                 batch.isTakenBack = false
                 advance(batch)
             }

@@ -18,6 +18,7 @@ actor LaneWorker {
     let writer: KeptConnection
     let store: CredentialStore
     let tokens: ProviderTokens
+    let holds: ProviderHolds
     let client: HTTP2Client
     let inbox: CompletionInbox
     let flusher: Flusher
@@ -37,6 +38,7 @@ actor LaneWorker {
     var bearers = CredentialMemory<Bearer>()
     var gates = CredentialMemory<CredentialGate>()
     var breakers = CredentialMemory<DeadTokenBreaker<DeadDevice>>()
+    var paces = CredentialMemory<SendingPace>()
     var errands: [CredentialErrand] = []
     var fetching: Set<ProviderCredential.Version> = []
 
@@ -75,7 +77,8 @@ actor LaneWorker {
         lane: Lane,
         tls: TLSContext,
         store: CredentialStore,
-        tokens: ProviderTokens
+        tokens: ProviderTokens,
+        holds: ProviderHolds
     )
         throws(HTTP2Error)
     {
@@ -89,6 +92,7 @@ actor LaneWorker {
         writer = KeptConnection(configuration.database)
         self.store = store
         self.tokens = tokens
+        self.holds = holds
         let inbox = CompletionInbox(wakeCount: settings.wakeCount)
         self.inbox = inbox
         let events = PoolEventLog(logger)
@@ -183,6 +187,8 @@ enum CredentialErrand: Sendable {
     case ask(ProviderCredential)
     /// Find out with a message known to be good whether a token is why a message of the job was refused.
     case examine(DeadDevice, of: JobID, ProviderCredential)
+    /// Let other processes know that its provider asked to wait.
+    case hold(ProviderCredential, Duration, reason: String)
     /// Note in the database that the provider refuses it.
     case refuse(ProviderCredential, reason: String)
 }
