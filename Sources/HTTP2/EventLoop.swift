@@ -9,7 +9,7 @@ internal import PushCore
 // something to do send; hand over the completions as one chunk.
 final class EventLoop {
     let inbox: Inbox
-    let resolver = Resolver()
+    let resolver: Resolver
     let input = InputBuffer()
     var timers = TimerHeap()
     let completions: CompletionWriter
@@ -32,11 +32,13 @@ final class EventLoop {
 
     init(
         inbox: Inbox,
+        resolver: Resolver,
         epoll: Int32,
         events: (@Sendable (PoolEvent) -> Void)?,
         sink: @escaping @Sendable (CompletionChunk) -> Void
     ) {
         self.inbox = inbox
+        self.resolver = resolver
         self.epoll = epoll
         self.events = events
         completions = CompletionWriter(sink: sink)

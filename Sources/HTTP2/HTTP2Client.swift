@@ -30,12 +30,15 @@ package final class HTTP2Client: Sendable {
         let inbox = try Inbox()
         self.inbox = inbox
         self.sink = sink
+        guard let resolver = Resolver() else {
+            throw HTTP2Error(.systemFailed, "No eventfd for the HTTP/2 client's look-ups: \(errorText(errno))")
+        }
         let epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
         guard epoll >= 0 else {
             throw HTTP2Error(.systemFailed, "No epoll for the HTTP/2 client: \(errorText(errno))")
         }
         let code = Thread.start(name: name) {
-            EventLoop(inbox: inbox, epoll: epoll, events: events, sink: sink).run()
+            EventLoop(inbox: inbox, resolver: resolver, epoll: epoll, events: events, sink: sink).run()
         }
         guard code == 0 else {
             close(epoll)

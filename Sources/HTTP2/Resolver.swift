@@ -49,7 +49,10 @@ final class Resolver: Sendable {
         let state = Mutex(State())
         let wake: CountingSemaphore
 
-        init() { wake = CountingSemaphore() }
+        init?() {
+            guard let wake = CountingSemaphore() else { return nil }
+            self.wake = wake
+        }
     }
 
     private struct State {
@@ -61,7 +64,13 @@ final class Resolver: Sendable {
 
     // One slow name must not hold up the others; more than this many slow ones at once may (a guess).
     private static let threadLimit = 4
-    private let desk = Desk()
+    private let desk: Desk
+
+    // Nil when there is no descriptor for it, and `errno` says why.
+    init?() {
+        guard let desk = Desk() else { return nil }
+        self.desk = desk
+    }
 
     func resolve(_ host: String, port: UInt16, reply: @escaping @Sendable (ResolverAnswer) -> Void) {
         let needsThread = desk.state.withLock { state in

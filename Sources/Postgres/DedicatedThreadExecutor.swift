@@ -12,10 +12,14 @@ package final class DedicatedThreadExecutor: SerialExecutor {
     }
 
     private let state = Mutex(State())
-    private let wakeUp = CountingSemaphore()
+    private let wakeUp: CountingSemaphore
 
     /// Starts the thread; ends the process when it has no room for another. The name, cut to 15 bytes, shows in `top -H`.
     package init(name: String) {
+        guard let wakeUp = CountingSemaphore() else {
+            preconditionFailure("no eventfd could be made (error \(errno)): raise the limit of open files")
+        }
+        self.wakeUp = wakeUp
         let code = Thread.start(name: name) { self.run() }
         precondition(code == 0, "no thread could be started (error \(code)): raise the limit of threads")
     }

@@ -30,9 +30,11 @@ final class HostileServer: Sendable {
     private let directory: String
     private let isStopped = Atomic<Bool>(false)
     private let accepted = Atomic<Int>(0)
-    private let end = CountingSemaphore()
+    private let end: CountingSemaphore
 
     init(_ script: Script) throws {
+        guard let end = CountingSemaphore() else { throw TestFailure("no eventfd") }
+        self.end = end
         self.script = script
         directory = try TemporaryDirectory.make()
         caFile = directory + "/cert.pem"
