@@ -41,7 +41,7 @@ package struct Completion: Sendable {
     package enum Kind: Sendable, Equatable {
         /// The peer answered; `status` holds the code.
         case answered
-        /// Its deadline passed before it was framed: nothing was sent.
+        /// Its deadline passed before it was framed whole: the peer has nothing that it could act on.
         case expired
         /// It was cancelled before it was framed: nothing was sent.
         case cancelled

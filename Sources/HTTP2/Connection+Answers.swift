@@ -62,8 +62,30 @@ extension Connection: SessionOwner {
         perform(state.goAwayReceived())
     }
 
+    func answerEnded(_ slot: Int) {
+        if let reference = streams[slot].reference {
+            let isFirst = window.answers == 0
+            noteAnswer(slot, reference)
+            pool.settleAnswer(reference, from: streams[slot])
+            if isFirst { firstAnswerCame() }
+        }
+        release(slot)
+    }
+
     func streamClosed(_ slot: Int, _ code: ErrorCode) {
         if let reference = streams[slot].reference { settle(slot, reference, code) }
+        release(slot)
+    }
+
+    func isTooLate(_ slot: Int) -> Bool {
+        streams[slot].reference.map { pool.isTooLate($0.submission) } ?? false
+    }
+
+    func streamExpired(_ slot: Int) {
+        if let reference = streams[slot].reference {
+            let mayHave = mayHaveBeenProcessed(slot)
+            pool.settle(reference, mayHave ? .unanswered(.timedOut) : .expired, mayHaveBeenProcessed: mayHave)
+        }
         release(slot)
     }
 
@@ -76,12 +98,8 @@ extension Connection: SessionOwner {
     }
 
     private func settle(_ slot: Int, _ reference: RequestReference, _ code: ErrorCode) {
-        if code == .none, streams[slot].status >= 200 {
-            let isFirst = window.answers == 0
-            noteAnswer(slot, reference)
-            pool.settleAnswer(reference, from: streams[slot])
-            if isFirst { firstAnswerCame() }
-        } else if code == .refusedStream {
+        // "Not processed" is only believed of a peer that has not begun to answer.
+        if code == .refusedStream, !streams[slot].hasAnswerBegun {
             pool.sendAgain(reference)
             // More than the peer has room for, whatever it announced.
             window.overloaded()
@@ -103,7 +121,8 @@ extension Connection: SessionOwner {
         if latency.note(nanoseconds: loop.now.nanoseconds - openedAt.nanoseconds) {
             window.overloaded(atLeast: Connection.streamsOfSlowPeer)
         }
-        note(isBad: status >= 500)
+        // Refusals of all that it was ever sent are the fault of a connection, as long as another one does well.
+        note(isBad: status >= 500 || window.isProvisional)
     }
 
     // Slowness alone never takes more streams than that: few streams cannot be what makes a peer slow (a guess).

@@ -41,14 +41,26 @@ extension Connection {
 
     // MARK: Requests
 
+    // When a stream is given up: at its time limit, or before at the deadline of a request that is not out whole.
+    func endOfTime(_ slot: Int, _ submission: Submission) -> LoopTime {
+        let timeLimit = streams[slot].deadline
+        return streams[slot].isFramed ? timeLimit : min(timeLimit, submission.expiresAt)
+    }
+
     // Resets the streams whose time is over, and finds the next one. Runs once per time limit, not per request.
     private func sweep() {
         nextSweep = .never
         guard let session else { return }
         for slot in 0..<streams.capacity {
             guard let reference = streams[slot].reference else { continue }
-            guard streams[slot].deadline <= loop.now else {
-                nextSweep = min(nextSweep, streams[slot].deadline)
+            let end = endOfTime(slot, reference.submission)
+            guard end <= loop.now else {
+                nextSweep = min(nextSweep, end)
+                continue
+            }
+            if end < streams[slot].deadline {
+                session.expire(slot, self)
+                if state.isClosed { return }
                 continue
             }
             let mayHave = mayHaveBeenProcessed(slot)

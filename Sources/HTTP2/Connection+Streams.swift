@@ -7,7 +7,7 @@ extension Connection {
     @discardableResult
     func pump() -> Bool {
         guard let session, !isWriteBlocked else { return false }
-        session.sendBlocked()
+        session.sendBlocked(for: self)
         while output.count < OutputBuffer.target, canOpenStream, let reference = pool.next() {
             open(reference, in: session)
         }
@@ -22,13 +22,14 @@ extension Connection {
         let deadline = loop.now.after(nanoseconds: submission.timeLimitNanoseconds)
         let secondsLeft = pool.secondsLeft(of: submission)
         switch session.open(reference, pool.fields, deadline: deadline, secondsLeft: secondsLeft) {
-        case .slot:
+        case .slot(let slot):
             state.streamOpened()
             requestsFramed += 1
             pool.requestsFramed += 1
-            if deadline < nextSweep {
-                nextSweep = deadline
-                wake(at: deadline)
+            let end = endOfTime(slot, submission)
+            if end < nextSweep {
+                nextSweep = end
+                wake(at: end)
             }
             if state.openStreams == 1 { noteBusy() }
         case .noMoreStreams:

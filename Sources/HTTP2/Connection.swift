@@ -148,8 +148,8 @@ final class Connection {
         }
     }
 
-    // True when the last byte of the request may have left the machine.
+    // True when the last byte of the request may have left the machine, or the peer did not wait for it.
     func mayHaveBeenProcessed(_ slot: Int) -> Bool {
-        streams[slot].isFramed && output.writtenTotal > streams[slot].wireMark
+        streams[slot].hasAnswerBegun || streams[slot].isFramed && output.writtenTotal > streams[slot].wireMark
     }
 }

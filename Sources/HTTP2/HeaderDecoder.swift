@@ -17,6 +17,9 @@ final class HeaderDecoder {
         unsafe nghttp2_hd_inflate_del(handle)
     }
 
+    // What the peer's fields take up in the table now, as RFC 7541 counts them.
+    var tableBytes: Int { unsafe nghttp2_hd_inflate_get_dynamic_table_size(handle) }
+
     // Hands over each field of a whole block. The names and values are only valid during the call.
     func decode(
         _ block: UnsafeBufferPointer<UInt8>,

@@ -5,7 +5,7 @@ final class OutputBuffer {
     static let target = 16 * 1024
 
     private var base: UnsafeMutablePointer<UInt8>
-    private var capacity = 2 * OutputBuffer.target + 1024
+    private(set) var capacity = 2 * OutputBuffer.target + 1024
     private var head = 0
     private var tail = 0
     // Since the connection began: bytes framed, and bytes that TLS has taken.

@@ -44,7 +44,7 @@ extension Pool {
         return nil
     }
 
-    private func isTooLate(_ submission: Submission) -> Bool {
+    func isTooLate(_ submission: Submission) -> Bool {
         guard let deadline = submission.batch.deadline else { return false }
         return loop.wallNow >= deadline
     }

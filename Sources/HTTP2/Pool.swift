@@ -156,11 +156,11 @@ final class Pool {
         isDirty = true
     }
 
-    // Lets a connection go whose requests go wrong while another's do not. When all are sick it is the peer, and new
+    // Lets a connection go whose requests go wrong while another's go well. When none is well it is the peer, and new
     // connections would not help.
     func considerEjecting(_ connection: Connection) {
         guard connection.state.isActive, loop.now >= nextEjectionAt,
-            connections.contains(where: { $0.state.isActive && !$0.health.isSick })
+            connections.contains(where: { $0.state.isActive && $0.health.isWell })
         else { return }
         nextEjectionAt = loop.now + Pool.ejectionInterval
         connection.trouble = "more than half of its last requests went wrong"

@@ -2,7 +2,7 @@
 @safe
 final class Ring<Element> {
     private var storage: UnsafeMutablePointer<Element>
-    private var capacity = 16
+    private(set) var capacity = 16
     private var head = 0
     private(set) var count = 0
 

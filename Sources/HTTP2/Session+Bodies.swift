@@ -18,7 +18,7 @@ extension Session {
         streams[slot].wireMark = output.framedTotal
     }
 
-    // Frames as much of a body as the windows allow; the rest waits in `blocked`.
+    // Frames as much of a body as the windows and one write allow; the rest waits in `blocked`.
     func sendBody(_ slot: Int, of batch: RequestBatch) {
         while true {
             let allowed = min(sendWindow, streams[slot].sendWindow)
@@ -36,6 +36,10 @@ extension Session {
             unsafe start.putFrameHeader(FrameType.data, flags, streams[slot].streamID, count)
             unsafe copyBody(slot, batch, count, to: start + FrameLimits.headerBytes)
             if isLast { return }
+            if output.count >= OutputBuffer.target {
+                mayUnblock = true
+                return block(slot)
+            }
         }
     }
 
@@ -48,18 +52,31 @@ extension Session {
     }
 
     // Goes on with the bodies that waited, in their order; those that still cannot go wait again.
-    func sendBlocked() {
+    func sendBlocked<Owner: SessionOwner>(for owner: Owner) {
         guard mayUnblock else { return }
+        mayUnblock = false
         var rounds = blocked.count
         while rounds > 0, sendWindow > 0 {
-            if output.count >= OutputBuffer.target { return }
+            if output.count >= OutputBuffer.target {
+                mayUnblock = true
+                return
+            }
             rounds -= 1
             guard let stream = blocked.popFirst() else { break }
             // It may have been reset meanwhile.
             guard let slot = streams.slot(of: stream), let reference = streams[slot].reference else { continue }
-            sendBody(slot, of: reference.submission.batch)
+            if owner.isTooLate(slot) {
+                expire(slot, owner)
+            } else {
+                sendBody(slot, of: reference.submission.batch)
+            }
         }
-        mayUnblock = false
+    }
+
+    // The rest of a body is not sent any more. A peer acts on no request that it did not get whole.
+    func expire<Owner: SessionOwner>(_ slot: Int, _ owner: Owner) {
+        appendReset(streams[slot].streamID, .cancel)
+        owner.streamExpired(slot)
     }
 
     // Copies the next bytes of a body's parts.

@@ -16,7 +16,7 @@ extension Session {
         if output.count > Session.mostUnread { throw ProtocolFault(.enhanceYourCalm, "it sends but does not read") }
     }
 
-    // Far more than the requests that are gathered for one write, and what a read of answers can lead to.
+    // Far more than the requests and bodies that are gathered for one write, and what a read of answers can lead to.
     private static let mostUnread = 256 * 1024
 
     private func handle<Owner: SessionOwner>(_ frame: Frame, _ owner: Owner) throws(ProtocolFault) {
@@ -101,6 +101,7 @@ extension Session {
         _ owner: Owner
     ) throws(ProtocolFault) {
         guard let slot = try openSlot(of: frame) else { return unsafe try decoder.decode(block) { _, _ in } }
+        streams[slot].hasAnswerBegun = true
         // What comes after the answer's head are trailers, of which we want nothing.
         let isTrailer = streams[slot].status >= 200
         var check = ResponseCheck(isTrailer: isTrailer)
@@ -120,7 +121,7 @@ extension Session {
             streams[slot].status = check.status
             streams[slot].announcedBytes = check.announcedBytes
         }
-        if endsStream { answerEnded(slot, owner) }
+        if endsStream { endAnswer(slot, owner) }
     }
 
     private func handleData<Owner: SessionOwner>(_ frame: Frame, _ owner: Owner) throws(ProtocolFault) {
@@ -134,7 +135,7 @@ extension Session {
         streams[slot].unreturned += UInt32(frame.payloadCount)
         streams[slot].bodyBytes += Int64(content.count)
         unsafe owner.dataReceived(slot, content)
-        if endsStream { return answerEnded(slot, owner) }
+        if endsStream { return endAnswer(slot, owner) }
         // A long body is read to its end though little of it is kept: its window opens as it is used up, so that no peer
         // can overrun it.
         if streams[slot].unreturned >= FrameLimits.defaultWindow / 2 {
@@ -143,18 +144,19 @@ extension Session {
         }
     }
 
-    private func answerEnded<Owner: SessionOwner>(_ slot: Int, _ owner: Owner) {
+    private func endAnswer<Owner: SessionOwner>(_ slot: Int, _ owner: Owner) {
         let announced = streams[slot].announcedBytes
         // 304 announces the length of a body that it does not carry.
         let isWhole = announced < 0 || announced == streams[slot].bodyBytes || streams[slot].status == 304
         guard streams[slot].status >= 200, isWhole else { return reset(slot, .protocolError, owner) }
         // The peer has answered before it had the whole request: the rest is not sent.
         if !streams[slot].isFramed { appendReset(streams[slot].streamID, .cancel) }
-        owner.streamClosed(slot, .none)
+        owner.answerEnded(slot)
     }
 
     private func handleReset<Owner: SessionOwner>(_ frame: Frame, _ owner: Owner) throws(ProtocolFault) {
         guard frame.payloadCount == 4 else { throw ProtocolFault(.frameSize, "RST_STREAM of a broken size") }
+        // NO_ERROR is no exception: an answer is whole with END_STREAM (RFC 9113, 8.1), and then its stream is over.
         guard let slot = try openSlot(of: frame) else { return }
         owner.streamClosed(slot, ErrorCode(value: frame.number(at: 0)))
     }

@@ -1,8 +1,16 @@
-/// What a session tells of received frames. A slot's stream is over with `streamClosed`, which must give the slot back.
+/// What a session tells of received frames. A slot's stream is over with `answerEnded`, `streamClosed` or
+/// `streamExpired`, which must give the slot back.
 protocol SessionOwner: AnyObject {
     func headerReceived(_ slot: Int, _ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>)
     func dataReceived(_ slot: Int, _ bytes: UnsafeBufferPointer<UInt8>)
+    // The whole answer has come.
+    func answerEnded(_ slot: Int)
+    // No whole answer will come: either side reset the stream, or it lies above the last one of a GOAWAY.
     func streamClosed(_ slot: Int, _ code: ErrorCode)
+    // Asked before more of a body that had to wait is framed: true when its deadline has passed.
+    func isTooLate(_ slot: Int) -> Bool
+    // The rest of the body was not sent, because it was too late.
+    func streamExpired(_ slot: Int)
     func settingsReceived(streamLimit: Int)
     func goAwayReceived(code: UInt32, debug: UnsafeBufferPointer<UInt8>)
     // False when nothing more of what was read matters.

@@ -24,6 +24,8 @@ struct StreamSlot: ~Copyable {
     var bodyBytes: Int64 = 0
     var announcedBytes: Int64 = -1
     var status: UInt16 = 0
+    // Some HEADERS came, an interim answer's too: the peer has acted on the request.
+    var hasAnswerBegun = false
     var fields = ResponseFields()
     // Fields first, then the body. Keeps its room from stream to stream.
     var response: [UInt8] = []
@@ -38,6 +40,7 @@ struct StreamSlot: ~Copyable {
         partOffset = 0
         unreturned = 0
         bodyBytes = 0
+        hasAnswerBegun = false
         forgetAnswer()
     }
 

@@ -23,6 +23,16 @@ struct HealthTests {
         #expect(!health.isSick)
     }
 
+    @Test func `a connection is well when half goes well, and not before it had a chance`() {
+        var health = ConnectionHealth()
+        for _ in 0..<31 { health.note(isBad: false) }
+        #expect(!health.isWell && !health.isSick)
+        health.note(isBad: false)
+        #expect(health.isWell && !health.isSick)
+        for _ in 0..<32 { health.note(isBad: true) }
+        #expect(!health.isWell && health.isSick)
+    }
+
     /// What the gauge says after each of so many answers.
     private func verdicts(_ gauge: inout LatencyGauge, milliseconds: Int64, times: Int) -> [Bool] {
         var verdicts: [Bool] = []
@@ -74,11 +84,11 @@ struct HealthTests {
 
     // MARK: Against the simulator
 
-    @Test(arguments: [Behaviour.reject(reason: "InternalServerError"), .resetStream(code: 2)])
-    func `a connection that goes wrong while others do not is let go`(behaviour: Behaviour) async throws {
+    /// Two connections to a simulator with one rule, both of them ready.
+    private func makePair(_ rule: Rule, latencyMilliseconds: Int = 0) async throws -> Rig {
         let script = scripted { script in
-            script.latencyMilliseconds = 2
-            script.rules = [Rule(behaviour, connection: 1, skip: 5)]
+            script.latencyMilliseconds = latencyMilliseconds
+            script.rules = [rule]
         }
         let rig = try Rig(script: script) {
             $0.minimumConnections = 2
@@ -86,6 +96,12 @@ struct HealthTests {
             $0.maximumStreams = 10
         }
         try await waitUntil(rig) { $0.activeConnections == 2 }
+        return rig
+    }
+
+    @Test(arguments: [Behaviour.reject(reason: "InternalServerError"), .resetStream(code: 2)])
+    func `a connection that goes wrong while others do not is let go`(behaviour: Behaviour) async throws {
+        let rig = try await makePair(Rule(behaviour, connection: 1, skip: 5), latencyMilliseconds: 2)
         try rig.send(3000)
         let seen = await rig.collector.wait(for: 3000)
         #expect(seen.isEachOnce(3000))
@@ -99,16 +115,36 @@ struct HealthTests {
     }
 
     @Test func `when all connections go wrong they are kept: it is the peer`() async throws {
-        let script = scripted { $0.rules = [Rule(.reject(reason: "InternalServerError"), skip: 20)] }
-        let rig = try Rig(script: script) {
-            $0.minimumConnections = 2
-            $0.maximumConnections = 2
-            $0.maximumStreams = 10
-        }
-        try await waitUntil(rig) { $0.activeConnections == 2 }
+        let rig = try await makePair(Rule(.reject(reason: "InternalServerError"), skip: 20))
         try rig.send(2000)
         _ = await rig.collector.wait(for: 2000)
-        #expect(try await rig.status().connectionsOpened <= 3)
+        #expect(try await rig.status().connectionsOpened == 2)
+        await rig.end()
+    }
+
+    @Test func `a connection that refuses whatever it is sent is let go while another does well`() async throws {
+        let rig = try await makePair(
+            Rule(.reject(reason: "InvalidProviderToken"), connection: 1),
+            latencyMilliseconds: 2
+        )
+        try rig.send(3000)
+        let seen = await rig.collector.wait(for: 3000)
+        #expect(seen.isEachOnce(3000))
+        // It carries one request at a time until its first good answer, and 32 are its chance.
+        #expect((32...40).contains(seen.count { $0.status == 403 }))
+        #expect(seen.count { $0.status == 200 || $0.status == 403 } == 3000)
+        let first = try #require(rig.simulator.ledger.connections().first)
+        #expect(!first.isOpen)
+        await rig.end()
+    }
+
+    @Test func `refusals of a peer that has accepted before are not the fault of a connection`() async throws {
+        let rule = Rule(.reject(reason: "InvalidProviderToken"), connection: 1, skip: 1)
+        let rig = try await makePair(rule, latencyMilliseconds: 2)
+        try rig.send(1000)
+        let seen = await rig.collector.wait(for: 1000)
+        #expect(seen.isEachOnce(1000) && seen.count { $0.status == 403 } > 100)
+        #expect(try await rig.status().connectionsOpened == 2)
         await rig.end()
     }
 

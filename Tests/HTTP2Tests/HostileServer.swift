@@ -7,11 +7,11 @@ import Threads
 final class HostileServer: Sendable {
     struct Script: Sendable {
         /// Said at once.
-        var greeting: [UInt8] = Frame.settings()
+        var greeting: [UInt8] = Wire.settings()
         /// Said when a request is complete.
-        var answer: @Sendable (UInt32) -> [UInt8] = { _ in [] }
+        var answer: @Sendable (Int) -> [UInt8] = { _ in [] }
         /// Said of each request after the answers of all that came with it.
-        var ending: @Sendable (UInt32) -> [UInt8] = { _ in [] }
+        var ending: @Sendable (Int) -> [UInt8] = { _ in [] }
         /// Each frame is a TLS record of its own; TCP gathers them, so that a client finds all of them at once.
         var isFrameByFrame = false
         /// Said over and over from the first request on, as fast as the client takes it.
@@ -150,7 +150,7 @@ final class HostileServer: Sendable {
         if script.isFrameByFrame { cork(socket, true) }
         defer { if script.isFrameByFrame { cork(socket, false) } }
         while !output.isEmpty {
-            let size = script.isFrameByFrame ? frameSize(output) : output.count
+            let size = script.isFrameByFrame ? Wire.frameSize(output[...]) ?? output.count : output.count
             switch tls.write(output.span.extracting(first: size)) {
             case .done(let count): output.removeFirst(count)
             case .wantRead, .wantWrite: return true
@@ -167,16 +167,11 @@ private func cork(_ socket: Int32, _ isOn: Bool) {
     unsafe setsockopt(socket, Int32(IPPROTO_TCP), TCP_CORK, &value, socklen_t(MemoryLayout<Int32>.size))
 }
 
-/// Of the frame that the bytes begin with.
-private func frameSize(_ bytes: [UInt8]) -> Int {
-    9 + (Int(bytes[0]) << 16 | Int(bytes[1]) << 8 | Int(bytes[2]))
-}
-
 /// Finds the streams whose requests are complete in what a client sends.
 struct RequestReader {
     private var bytes: [UInt8] = []
     private var isPastPreface = false
-    private var complete: [UInt32] = []
+    private var complete: [Int] = []
 
     mutating func take(_ received: ArraySlice<UInt8>) {
         bytes += received
@@ -185,63 +180,13 @@ struct RequestReader {
             isPastPreface = true
         }
         guard isPastPreface else { return }
-        while bytes.count >= 9 {
-            let length = Int(bytes[0]) << 16 | Int(bytes[1]) << 8 | Int(bytes[2])
-            guard bytes.count >= 9 + length else { return }
-            let endsStream = bytes[3] <= 1 && bytes[4] & 1 == 1
-            if endsStream { complete.append(bytes[5..<9].reduce(0) { $0 << 8 | UInt32($1) }) }
-            bytes.removeFirst(9 + length)
+        for frame in Wire.takeFrames(&bytes) where frame.type <= 1 && frame.flags & 1 == 1 {
+            complete.append(frame.stream)
         }
     }
 
-    mutating func takeComplete() -> [UInt32] {
+    mutating func takeComplete() -> [Int] {
         defer { complete = [] }
         return complete
     }
-}
-
-/// HTTP/2 frames by hand.
-enum Frame {
-    static func make(_ type: UInt8, flags: UInt8 = 0, stream: UInt32 = 0, _ payload: [UInt8] = []) -> [UInt8] {
-        head(payload.count, type, flags, stream) + payload
-    }
-
-    static func head(_ length: Int, _ type: UInt8, _ flags: UInt8, _ stream: UInt32) -> [UInt8] {
-        [UInt8(length >> 16 & 255), UInt8(length >> 8 & 255), UInt8(length & 255), type, flags] + word(stream)
-    }
-
-    static func settings(_ values: [(id: UInt8, value: UInt32)] = []) -> [UInt8] {
-        make(4, values.flatMap { [0, $0.id] + word($0.value) })
-    }
-
-    static func data(_ stream: UInt32, _ payload: [UInt8], ends: Bool = false) -> [UInt8] {
-        make(0, flags: ends ? 1 : 0, stream: stream, payload)
-    }
-
-    /// A header block on a stream; 0x88 is `:status` 200.
-    static func headers(
-        _ stream: UInt32,
-        _ block: [UInt8] = [0x88],
-        ends: Bool = false,
-        isWhole: Bool = true
-    ) -> [UInt8] {
-        make(1, flags: (ends ? 1 : 0) | (isWhole ? 4 : 0), stream: stream, block)
-    }
-
-    static func continuation(_ stream: UInt32, _ block: [UInt8], isLast: Bool = false) -> [UInt8] {
-        make(9, flags: isLast ? 4 : 0, stream: stream, block)
-    }
-
-    static func reset(_ stream: UInt32, code: UInt32) -> [UInt8] { make(3, stream: stream, word(code)) }
-
-    static func windowUpdate(_ stream: UInt32, _ bytes: UInt32) -> [UInt8] { make(8, stream: stream, word(bytes)) }
-
-    static func goAway(_ last: UInt32, code: UInt32 = 0) -> [UInt8] { make(7, word(last) + word(code)) }
-
-    /// A field as a literal that is not indexed; name and value shorter than 127 bytes.
-    static func field(_ name: String, _ value: String) -> [UInt8] {
-        [0, UInt8(name.utf8.count)] + Array(name.utf8) + [UInt8(value.utf8.count)] + Array(value.utf8)
-    }
-
-    static func word(_ value: UInt32) -> [UInt8] { (0..<4).reversed().map { UInt8(value >> (8 * $0) & 255) } }
 }

@@ -1,4 +1,5 @@
 import Glibc
+import TestSupport
 import Testing
 
 @testable import HTTP2
@@ -49,12 +50,12 @@ import Testing
         let rig = try SessionRig()
         rig.open(batch)
         let code = rig.receive(bytes, cutAt: size)
-        rig.session.sendBlocked()
+        rig.session.sendBlocked(for: rig)
         let open = (0..<rig.streams.capacity).filter { rig.streams[$0].reference != nil }
         #expect(open.count + rig.closed.count == 8)
         #expect(Set(rig.closed.map(\.stream)).count == rig.closed.count)
         for slot in open { #expect(rig.streams.slot(of: rig.streams[slot].streamID) == slot) }
-        #expect(rig.output.count < 1 << 20 && rig.session.blocked.count <= 16)
+        #expect(rig.hasLittleMemory && rig.session.blocked.count <= 16)
         // What it sends is whole frames, whatever it was sent.
         #expect(Wire.frames(rig.takeOutput()).allSatisfy { $0.type <= 9 && $0.payload.count <= 16_384 })
         return code

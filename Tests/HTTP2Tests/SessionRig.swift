@@ -7,6 +7,8 @@ final class SessionRig: SessionOwner {
     struct Closed: Equatable {
         let stream: Int32
         let code: UInt32
+        /// The whole answer came.
+        var isAnswered = false
         let status: Int
         let fields: [String]
         let body: String
@@ -19,6 +21,9 @@ final class SessionRig: SessionOwner {
     private(set) var limits: [Int] = []
     private(set) var goAways: [UInt32] = []
     private(set) var closed: [Closed] = []
+    private(set) var expired: [Int] = []
+    /// The deadlines of all requests have passed.
+    var isLate = false
     private var fields: [Int: [String]] = [:]
     private var bodies: [Int: [UInt8]] = [:]
 
@@ -42,6 +47,7 @@ final class SessionRig: SessionOwner {
         var start = 0
         while start < bytes.count {
             let count = min(size, bytes.count - start, 16_384)
+            defer { noteMemory() }
             do throws(ProtocolFault) {
                 unsafe try session.consume(
                     UnsafeBufferPointer(start: pinned.base + start, count: count),
@@ -56,6 +62,22 @@ final class SessionRig: SessionOwner {
         return nil
     }
 
+    // MARK: Memory
+
+    /// The most that the session held for its peer after a read, in bytes: what it sends, what it gathers, and who waits.
+    private(set) var peakHeldBytes = 0
+    /// The largest table that the peer made the decoder keep, in bytes as RFC 7541 counts them.
+    private(set) var peakTableBytes = 0
+
+    private func noteMemory() {
+        let gathered = session.openBlock?.bytes.capacity ?? 0
+        peakHeldBytes = max(peakHeldBytes, output.capacity + gathered + session.blocked.capacity * 4)
+        peakTableBytes = max(peakTableBytes, session.decoder.tableBytes)
+    }
+
+    /// No peer may make a session hold more.
+    var hasLittleMemory: Bool { peakHeldBytes < 1 << 20 && peakTableBytes <= 4096 }
+
     // MARK: What the session sends
 
     func takeOutput() -> [UInt8] {
@@ -68,6 +90,16 @@ final class SessionRig: SessionOwner {
     }
 
     func sentFrames() -> [Wire.Frame] { Wire.frames(takeOutput()) }
+
+    /// What bodies that waited send now, as often as the output is written.
+    func sendBlocked() -> [UInt8] {
+        var bytes: [UInt8] = []
+        repeat {
+            session.sendBlocked(for: self)
+            bytes += takeOutput()
+        } while session.mayUnblock
+        return bytes
+    }
 
     /// Opens one stream for each request of a batch.
     @discardableResult
@@ -108,11 +140,23 @@ final class SessionRig: SessionOwner {
         unsafe bodies[slot, default: []] += Array(bytes)
     }
 
-    func streamClosed(_ slot: Int, _ code: ErrorCode) {
+    func answerEnded(_ slot: Int) { close(slot, .none, isAnswered: true) }
+
+    func streamClosed(_ slot: Int, _ code: ErrorCode) { close(slot, code, isAnswered: false) }
+
+    func isTooLate(_ slot: Int) -> Bool { isLate }
+
+    func streamExpired(_ slot: Int) {
+        expired.append(Int(streams[slot].streamID))
+        streams.giveBack(slot)
+    }
+
+    private func close(_ slot: Int, _ code: ErrorCode, isAnswered: Bool) {
         closed.append(
             Closed(
                 stream: streams[slot].streamID,
                 code: code.value,
+                isAnswered: isAnswered,
                 status: Int(streams[slot].status),
                 fields: fields.removeValue(forKey: slot) ?? [],
                 body: String(decoding: bodies.removeValue(forKey: slot) ?? [], as: UTF8.self)
@@ -124,93 +168,4 @@ final class SessionRig: SessionOwner {
     func settingsReceived(streamLimit: Int) { limits.append(streamLimit) }
 
     func goAwayReceived(code: UInt32, debug: UnsafeBufferPointer<UInt8>) { goAways.append(code) }
-}
-
-/// Frames as bytes, written and read without the code under test.
-enum Wire {
-    struct Frame: Equatable {
-        let type: UInt8
-        let flags: UInt8
-        let stream: Int
-        let payload: [UInt8]
-    }
-
-    static func number(_ value: Int, _ bytes: Int = 4) -> [UInt8] {
-        (0..<bytes).reversed().map { UInt8(truncatingIfNeeded: value >> (8 * $0)) }
-    }
-
-    static func frame(_ type: UInt8, _ flags: UInt8 = 0, on stream: Int, _ payload: [UInt8] = []) -> [UInt8] {
-        var bytes = number(payload.count, 3)
-        bytes.append(type)
-        bytes.append(flags)
-        return bytes + number(stream) + payload
-    }
-
-    static func frames(_ bytes: [UInt8]) -> [Frame] {
-        var frames: [Frame] = []
-        var rest = bytes[...]
-        while rest.count >= 9 {
-            let head = Array(rest.prefix(9))
-            let count = Int(head[0]) << 16 | Int(head[1]) << 8 | Int(head[2])
-            let stream = head[5...].reduce(0) { $0 << 8 | Int($1) }
-            let payload = Array(rest.dropFirst(9).prefix(count))
-            frames.append(Frame(type: head[3], flags: head[4], stream: stream, payload: payload))
-            rest = rest.dropFirst(9 + count)
-        }
-        return frames
-    }
-
-    static func settings(_ entries: [(id: Int, value: Int)]) -> [UInt8] {
-        frame(4, on: 0, entries.flatMap { number($0.id, 2) + number($0.value) })
-    }
-
-    static func windowUpdate(_ stream: Int, _ increment: Int) -> [UInt8] { frame(8, on: stream, number(increment)) }
-    static func reset(_ stream: Int, _ code: Int = 8) -> [UInt8] { frame(3, on: stream, number(code)) }
-    static func ping(_ flags: UInt8 = 0) -> [UInt8] { frame(6, flags, on: 0, [1, 2, 3, 4, 5, 6, 7, 8]) }
-
-    static func goAway(_ last: Int, _ code: Int = 0, _ text: String = "") -> [UInt8] {
-        frame(7, on: 0, number(last) + number(code) + Array(text.utf8))
-    }
-
-    /// A header block of literals with names of their own. Pattern 0x00 leaves the decoder's table alone, 0x40 enters it.
-    static func block(_ fields: [(String, String)], pattern: UInt8 = 0x00) -> [UInt8] {
-        var bytes: [UInt8] = []
-        for (name, value) in fields {
-            if name == ":status", value == "200" {
-                bytes.append(0x88)
-                continue
-            }
-            bytes.append(pattern)
-            for text in [name, value] {
-                bytes.append(UInt8(text.utf8.count))
-                bytes += Array(text.utf8)
-            }
-        }
-        return bytes
-    }
-
-    /// HEADERS that are whole; 0x5 ends the stream as well.
-    static func headers(_ stream: Int, _ fields: [(String, String)], flags: UInt8 = 0x5, pattern: UInt8 = 0) -> [UInt8]
-    {
-        frame(1, flags, on: stream, block(fields, pattern: pattern))
-    }
-
-    static func data(_ stream: Int, _ text: String, flags: UInt8 = 0x1) -> [UInt8] {
-        frame(0, flags, on: stream, Array(text.utf8))
-    }
-}
-
-/// A generator whose numbers are the same each time: a test that fails says its seed.
-struct SeededGenerator: RandomNumberGenerator {
-    private var state: UInt64
-
-    init(seed: UInt64) { state = seed }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = state
-        mixed = (mixed ^ mixed >> 30) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ mixed >> 27) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ mixed >> 31
-    }
 }

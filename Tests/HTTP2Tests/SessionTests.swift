@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import HTTP2
@@ -114,8 +115,31 @@ import Testing
         #expect(rig.closed.map(\.status) == [413] && rig.closed.map(\.code) == [0])
         #expect(rig.sentFrames().map(\.type) == [3])
         _ = rig.receive(Wire.windowUpdate(0, 100_000))
-        rig.session.sendBlocked()
-        #expect(rig.output.isEmpty)
+        #expect(rig.sendBlocked().isEmpty)
+    }
+
+    @Test func `an answer is whole with END_STREAM and never by a reset, NO_ERROR or not`() throws {
+        let rig = try SessionRig()
+        rig.open(try SessionRig.makeBatch(4))
+        let head = [Self.ok, ("content-length", "2")]
+        #expect(rig.receive(Wire.headers(1, head, flags: 4) + Wire.reset(1, 0)) == nil)
+        #expect(rig.receive(Wire.headers(3, head, flags: 4) + Wire.data(3, "ok", flags: 0) + Wire.reset(3, 0)) == nil)
+        #expect(rig.receive(Wire.reset(5, 0)) == nil)
+        // RFC 9113, 8.1: after a whole answer NO_ERROR only says that the rest of the request is not needed.
+        #expect(rig.receive(Wire.headers(7, head, flags: 4) + Wire.data(7, "ok") + Wire.reset(7, 0)) == nil)
+        #expect(rig.closed.map(\.stream) == [1, 3, 5, 7] && rig.closed.allSatisfy { $0.code == 0 })
+        #expect(rig.closed.map(\.isAnswered) == [false, false, false, true])
+    }
+
+    @Test(arguments: [[ok], [(":status", "103"), ("link", "x")]])
+    func `a stream remembers that its answer has begun`(head: [(String, String)]) throws {
+        let rig = try SessionRig()
+        rig.open(try SessionRig.makeBatch(2))
+        #expect(rig.receive(Wire.headers(1, head, flags: 4)) == nil)
+        #expect([0, 1].map { rig.streams[$0].hasAnswerBegun } == [true, false])
+        #expect(rig.receive(Wire.reset(1, 7)) == nil)
+        #expect(rig.open(try SessionRig.makeBatch(1)) == [.slot(0)])
+        #expect([0, 1].map { rig.streams[$0].hasAnswerBegun } == [false, false])
     }
 
     // MARK: Requests
@@ -170,8 +194,7 @@ import Testing
 
     /// How many bytes of bodies went out, and whether the last of them ended its stream.
     private func sentBody(_ rig: SessionRig) -> String {
-        rig.session.sendBlocked()
-        let data = rig.sentFrames().filter { $0.type == 0 }
+        let data = Wire.frames(rig.takeOutput() + rig.sendBlocked()).filter { $0.type == 0 }
         return "\(data.reduce(0) { $0 + $1.payload.count })" + (data.last?.flags == 1 ? ", ended" : "")
     }
 
@@ -218,10 +241,41 @@ import Testing
         var sent = 0
         for _ in 0..<40_000 {
             #expect(rig.receive(Wire.windowUpdate(1, 1)) == nil)
-            rig.session.sendBlocked()
-            sent += rig.sentFrames().filter { $0.type == 0 }.reduce(0) { $0 + $1.payload.count }
+            sent += Wire.frames(rig.sendBlocked()).filter { $0.type == 0 }.reduce(0) { $0 + $1.payload.count }
         }
         #expect(sent == 40_000)
+    }
+
+    @Test func `promise 5: of a body that waited for a window nothing goes out after its deadline`() throws {
+        let rig = try SessionRig()
+        #expect(rig.receive(Wire.settings([(4, 10)])) == nil)
+        rig.open(try SessionRig.makeBatch(3, bodyBytes: 30))
+        #expect(Wire.frames(rig.takeOutput() + rig.sendBlocked()).count { $0.type == 0 } == 3)
+        #expect(rig.receive(Wire.windowUpdate(3, 20)) == nil)
+        #expect(sentBody(rig) == "20, ended")
+        rig.isLate = true
+        #expect(rig.receive(Wire.windowUpdate(1, 20) + Wire.windowUpdate(5, 20)) == nil)
+        let sent = Wire.frames(rig.sendBlocked())
+        #expect(sent == [1, 5].map { Wire.Frame(type: 3, flags: 0, stream: $0, payload: Wire.number(8)) })
+        #expect(rig.expired == [1, 5] && rig.closed.isEmpty)
+        // What was out whole before goes on to its answer.
+        #expect(rig.receive(Wire.headers(3, [Self.ok])) == nil)
+        #expect(rig.closed.map(\.isAnswered) == [true])
+    }
+
+    @Test func `large bodies wait for the socket, and are no reason to call the peer deaf`() throws {
+        let rig = try SessionRig()
+        #expect(rig.receive(Wire.settings([(4, 1 << 20)]) + Wire.windowUpdate(0, 4 << 20)) == nil)
+        _ = rig.takeOutput()
+        rig.open(try SessionRig.makeBatch(3, bodyBytes: 500_000))
+        for _ in 0..<3 { rig.session.sendBlocked(for: rig) }
+        #expect(rig.output.count < 128 * 1024)
+        #expect(rig.receive(Wire.ping()) == nil)
+        let frames = Wire.frames(rig.takeOutput() + rig.sendBlocked())
+        var counts = [1: 0, 3: 0, 5: 0]
+        for frame in frames where frame.type == 0 { counts[frame.stream, default: 0] += frame.payload.count }
+        #expect(counts == [1: 500_000, 3: 500_000, 5: 500_000])
+        #expect(frames.filter { $0.type == 0 && $0.flags == 1 }.map(\.stream) == [1, 3, 5])
     }
 
     @Test func `bodies that wait and are reset leave nothing behind`() throws {

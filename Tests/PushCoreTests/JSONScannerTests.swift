@@ -1,4 +1,5 @@
 import PushCore
+import TestSupport
 import Testing
 
 @Suite struct JSONScannerTests {
@@ -29,7 +30,7 @@ import Testing
     }
 
     @Test func `random bytes end and keep their ranges within the text`() {
-        var random = SplitMix64(seed: 7)
+        var random = SeededGenerator(seed: 7)
         let alphabet = Array("{}[]\",:\\ ab1\u{0}é".utf8)
         for _ in 0..<5_000 {
             let bytes = (0..<Int.random(in: 0...60, using: &random)).map { _ in
@@ -56,18 +57,5 @@ import Testing
         for text in ["", "-", "1.5", "1e3", "x", "9223372036854775808", "99999999999999999999999"] {
             #expect(number(text) == nil)
         }
-    }
-}
-
-/// A small repeatable source of chance.
-struct SplitMix64: RandomNumberGenerator {
-    private var state: UInt64
-    init(seed: UInt64) { state = seed }
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ (mixed >> 31)
     }
 }

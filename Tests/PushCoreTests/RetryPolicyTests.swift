@@ -1,11 +1,12 @@
 import PushCore
+import TestSupport
 import Testing
 
 @Suite struct RetryPolicyTests {
     private let policy = RetryPolicy.standard
 
     private func waits(_ advice: RetryAdvice, attempt: Int, timeLeft: Duration, samples: Int = 500) -> [Duration] {
-        var random = SplitMix64(seed: 11)
+        var random = SeededGenerator(seed: 11)
         return (0..<samples).compactMap { _ in
             guard case .retry(let wait) = policy.decide(advice, attempt: attempt, timeLeft: timeLeft, using: &random)
             else { return nil }
@@ -14,7 +15,7 @@ import Testing
     }
 
     private func decide(_ advice: RetryAdvice, attempt: Int, timeLeft: Duration) -> RetryPolicy.Decision {
-        var random = SplitMix64(seed: 11)
+        var random = SeededGenerator(seed: 11)
         return policy.decide(advice, attempt: attempt, timeLeft: timeLeft, using: &random)
     }
 
