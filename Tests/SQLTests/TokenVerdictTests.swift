@@ -25,7 +25,10 @@ import Testing
             try await body(
                 { accepted, suspects, others in
                     let rows = try await run(
-                        "SELECT is_proven, is_high, has_turned FROM peal.judge_tokens($1, $2, $3, $4)",
+                        """
+                        SELECT j.is_proven, j.is_high, j.has_turned
+                        FROM peal.credential AS c, peal.judge_tokens($1, c.updated_at, $2, $3, $4) AS j
+                        """,
                         [.credential(credential), .int32(accepted), .int64s(suspects), .int32(others)]
                     )
                     return try (0..<3).map { try rows.bool(0, $0) }
@@ -81,6 +84,40 @@ import Testing
             #expect(try await judge(0, [1], 0) == [true, false, false])
             try await set("topic = 'com.example.other'")
             #expect(try await judge(0, [1], 0) == [false, true, true])
+        }
+    }
+
+    @Test func `what a worker saw with other settings changes nothing, and is not believed`() async throws {
+        try await with { (judge, connection) async throws in
+            func run(_ text: String) async throws -> PostgresRows {
+                try await connection.query(SQLStatement(name: "verdict_test", text: text))
+            }
+            /// A report by a worker that read the credential before its settings were changed.
+            func judgeStale(_ accepted: Int, _ suspects: String) async throws -> [Bool] {
+                let rows = try await run(
+                    """
+                    SELECT j.is_proven, j.is_high, j.has_turned
+                    FROM peal.credential AS c, peal.judge_tokens(
+                        c.id, c.updated_at - interval '1 microsecond', \(accepted), '{\(suspects)}', 1
+                    ) AS j
+                    """
+                )
+                return try (0..<3).map { try rows.bool(0, $0) }
+            }
+            func row() async throws -> String {
+                try await run("SELECT v::text FROM peal.token_verdict AS v").text(0, 0)
+            }
+            #expect(try await judge(1_000, [], 0) == [true, false, false])
+            _ = try await run("UPDATE peal.credential SET topic = 'com.example.other', updated_at = clock_timestamp()")
+            let new = try await row()
+            #expect(try await judgeStale(500, "") == [false, false, false])
+            #expect(try await judgeStale(0, "1,2,3") == [false, false, false])
+            #expect(try await row() == new)
+            // A probe changes no settings: what is on its way then still counts.
+            #expect(try await judge(1, [], 0) == [true, false, false])
+            _ = try await run("UPDATE peal.credential SET verified_at = now(), updated_at = clock_timestamp()")
+            #expect(try await judgeStale(99, "4") == [true, false, false])
+            #expect(try await judge(0, [5], 0) == [true, false, false])
         }
     }
 }

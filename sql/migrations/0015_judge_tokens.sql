@@ -12,16 +12,20 @@ CREATE TABLE peal.token_verdict (
     proven_at timestamptz,
     -- Since when words about tokens have no effect; NULL while they are believed.
     held_since timestamptz,
+    -- The version of the credential (its updated_at) that brought its settings: what was seen under an older one is void.
+    settings_at timestamptz NOT NULL DEFAULT '-infinity',
     updated_at timestamptz NOT NULL DEFAULT now()
 ) WITH (fillfactor = 50);
 
 -- Adds what a worker saw to the row of a credential, and says what may be believed.
+-- version_at: updated_at of the credential as the worker knows it. What it saw with other settings than those of now
+-- changes nothing, and nothing of it is believed.
 -- accepted: pushes that were accepted since the worker's last report; suspects: devices whose tokens look dead in a way
 -- that a wrong setting would give; others: how many more look dead in a way that only an unproven setting would give.
 -- is_proven: a push was accepted with these settings. is_high: too many of the last answers were suspects.
 -- has_turned: whether words are believed is another now than before. suspected: how many devices are suspects now.
 CREATE FUNCTION peal.judge_tokens(
-    credential bigint, accepted integer, suspects bigint[], others integer,
+    credential bigint, version_at timestamptz, accepted integer, suspects bigint[], others integer,
     OUT is_proven boolean, OUT is_high boolean, OUT has_turned boolean, OUT suspected integer
 )
 LANGUAGE plpgsql
@@ -40,8 +44,8 @@ BEGIN
     SELECT c.id FROM peal.credential AS c WHERE c.id = credential
     ON CONFLICT DO NOTHING;
     SELECT * INTO before FROM peal.token_verdict AS v WHERE v.credential_id = credential FOR UPDATE;
-    IF NOT FOUND THEN
-        -- The credential is gone, and with it what its devices were told.
+    IF NOT FOUND OR version_at < before.settings_at THEN
+        -- The credential is gone, or has other settings, and with it what its devices were told.
         is_proven := false;
         is_high := false;
         has_turned := false;
@@ -79,7 +83,10 @@ LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    DELETE FROM peal.token_verdict AS v WHERE v.credential_id = NEW.id;
+    INSERT INTO peal.token_verdict AS v (credential_id, settings_at) VALUES (NEW.id, NEW.updated_at)
+    ON CONFLICT (credential_id) DO UPDATE SET
+        accepted = 0, suspects = '{}', proven_at = NULL, held_since = NULL, settings_at = excluded.settings_at,
+        updated_at = now();
     RETURN NULL;
 END
 $$;

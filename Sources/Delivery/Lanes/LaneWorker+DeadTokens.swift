@@ -77,7 +77,7 @@ extension LaneWorker {
             case .none:
                 continue
             case .report(let report):
-                tokenReports.append((version.id, report))
+                tokenReports.append((version, report))
             case .hold(let until, let report):
                 logger.warning(
                     "Too many tokens are called dead at once: their channel is held and no device is disabled",
@@ -86,7 +86,7 @@ extension LaneWorker {
                         .errorMessage: "Check the environment and the topic of the credential, or the project",
                     ]
                 )
-                tokenReports.append((version.id, report))
+                tokenReports.append((version, report))
                 for batch in users { delay(batch, by: until - now, reason: "too_many_dead_tokens") }
             }
             breakers[version] = breaker
@@ -96,12 +96,13 @@ extension LaneWorker {
     /// Has the reports judged, and disables the devices whose tokens are believed to be dead. After their results are
     /// written; one statement for each credential of which something was said.
     func followDeadTokens(on connection: PostgresConnection) async throws {
-        while let (credential, report) = tokenReports.first {
+        while let (version, report) = tokenReports.first {
             let rows = try await connection.query(
                 SQLText.deliveryJudgeTokens,
                 [
-                    .credential(credential), .int32(Int32(clamping: report.accepted)),
-                    .int64s(report.suspects.map(\.device)), .int32(Int32(clamping: report.others.count)),
+                    .credential(version.id), .timestamp(version.updatedAt),
+                    .int32(Int32(clamping: report.accepted)), .int64s(report.suspects.map(\.device)),
+                    .int32(Int32(clamping: report.others.count)),
                 ]
             )
             tokenReports.removeFirst()
@@ -110,7 +111,7 @@ extension LaneWorker {
             if isProven { deadDevices += report.others }
             if isProven, !isHigh, report.mayDisableSuspects { deadDevices += report.suspects }
             if try rows.bool(0, 2) {
-                noteTurn(credential, isHeld: isHigh || !isProven, isProven: isProven, suspected: try rows.int32(0, 3))
+                noteTurn(version.id, isHeld: isHigh || !isProven, isProven: isProven, suspected: try rows.int32(0, 3))
             }
         }
         if !deadDevices.isEmpty { try await disableDeadDevices(on: connection) }

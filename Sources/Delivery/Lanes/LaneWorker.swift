@@ -64,7 +64,7 @@ actor LaneWorker {
     var unflushedCount = 0
     var controlWanted = false
     var deadDevices: [DeadDevice] = []
-    var tokenReports: [(credential: CredentialID, report: DeadTokenBreaker<DeadDevice>.Report)] = []
+    var tokenReports: [(version: ProviderCredential.Version, report: DeadTokenBreaker<DeadDevice>.Report)] = []
     var chunks: [CompletionChunk] = []
 
     // Stopping.
