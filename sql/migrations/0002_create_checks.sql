@@ -92,6 +92,18 @@ BEGIN
 END
 $$;
 
+-- Refuses what is not an object. NULL passes.
+CREATE FUNCTION peal.check_object(path text, value jsonb) RETURNS void
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF jsonb_typeof(value) <> 'object' THEN
+        PERFORM peal.refuse_field(path, 'must be an object, found ' || peal.json_kind(value));
+    END IF;
+END
+$$;
+
 -- Refuses what is not a text, or is an empty one. NULL and null pass.
 CREATE FUNCTION peal.check_text(path text, value jsonb) RETURNS void
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE

@@ -46,9 +46,7 @@ AS $$
 DECLARE
     entry record;
 BEGIN
-    IF jsonb_typeof(value) <> 'object' THEN
-        PERFORM peal.refuse_field(path, 'must be an object, found ' || peal.json_kind(value));
-    END IF;
+    PERFORM peal.check_object(path, value);
     FOR entry IN SELECT t.key, t.value FROM jsonb_each(value) AS t LOOP
         IF entry.key = 'aps' THEN
             PERFORM peal.refuse_field(path || '.aps', 'is reserved by APNs');
@@ -80,9 +78,7 @@ BEGIN
     FOR position IN 0..jsonb_array_length(value) - 1 LOOP
         action := value -> position;
         place := format('%s[%s]', path, position);
-        IF jsonb_typeof(action) <> 'object' THEN
-            PERFORM peal.refuse_field(place, 'must be an object, found ' || peal.json_kind(action));
-        END IF;
+        PERFORM peal.check_object(place, action);
         PERFORM peal.check_keys(place, action, ARRAY['id', 'title', 'url']);
         FOREACH field IN ARRAY ARRAY['id', 'title', 'url'] LOOP
             PERFORM peal.check_text(place || '.' || field, action -> field);
@@ -160,9 +156,7 @@ DECLARE
     call_id jsonb := nullif(nullif(value -> 'call_id', 'null'), '""');
     field text;
 BEGIN
-    IF jsonb_typeof(value) <> 'object' THEN
-        PERFORM peal.refuse_field(path, 'must be an object, found ' || peal.json_kind(value));
-    END IF;
+    PERFORM peal.check_object(path, value);
     PERFORM peal.check_keys(
         path, value, ARRAY['event', 'call_id', 'caller', 'handle', 'avatar', 'video', 'timeout', 'reason']
     );
@@ -201,11 +195,11 @@ DECLARE
     path text;
     repeated text;
 BEGIN
-    IF content IS NULL OR jsonb_typeof(content) <> 'object' THEN
-        PERFORM peal.refuse_field(
-            'content', 'must be an object, found ' || coalesce(peal.json_kind(content), 'nothing')
-        );
-    ELSIF octet_length(content::text) > 262144 THEN
+    IF content IS NULL THEN
+        PERFORM peal.refuse_field('content', 'must be an object, found nothing');
+    END IF;
+    PERFORM peal.check_object('content', content);
+    IF octet_length(content::text) > 262144 THEN
         PERFORM peal.refuse_field(
             'content', format('is %s bytes, the limit is 262144', octet_length(content::text))
         );

@@ -10,16 +10,13 @@ DECLARE
     push_type text := headers ->> 'apns-push-type';
     header text;
 BEGIN
-    IF jsonb_typeof(value) <> 'object' THEN
-        PERFORM peal.refuse_field(path, 'must be an object, found ' || peal.json_kind(value));
-    ELSIF value ? 'aps' AND jsonb_typeof(value -> 'aps') <> 'object' THEN
-        PERFORM peal.refuse_field(path || '.aps', 'must be an object, found ' || peal.json_kind(value -> 'aps'));
-    ELSIF headers IS NULL THEN
+    PERFORM peal.check_object(path, value);
+    PERFORM peal.check_object(path || '.aps', value -> 'aps');
+    IF headers IS NULL THEN
         RETURN;
-    ELSIF jsonb_typeof(headers) <> 'object' THEN
-        PERFORM peal.refuse_field(path || '.headers', 'must be an object, found ' || peal.json_kind(headers));
     END IF;
     path := path || '.headers';
+    PERFORM peal.check_object(path, headers);
     PERFORM peal.check_keys(path, headers, ARRAY['apns-push-type', 'apns-topic', 'apns-priority']);
     FOREACH header IN ARRAY ARRAY['apns-push-type', 'apns-topic', 'apns-priority'] LOOP
         PERFORM peal.check_text(path || '.' || header, headers -> header);
@@ -48,9 +45,8 @@ DECLARE
 BEGIN
     IF value IS NULL OR value = 'null' THEN
         RETURN;
-    ELSIF jsonb_typeof(value) <> 'object' THEN
-        PERFORM peal.refuse_field(path, 'must be an object, found ' || peal.json_kind(value));
     END IF;
+    PERFORM peal.check_object(path, value);
     PERFORM peal.check_data(path, jsonb_strip_nulls(value));
     FOR entry IN SELECT t.key, t.value FROM jsonb_each(value) AS t LOOP
         IF jsonb_typeof(entry.value) NOT IN ('string', 'null') THEN
@@ -68,9 +64,7 @@ AS $$
 DECLARE
     target text;
 BEGIN
-    IF jsonb_typeof(value) <> 'object' THEN
-        PERFORM peal.refuse_field(path, 'must be an object, found ' || peal.json_kind(value));
-    END IF;
+    PERFORM peal.check_object(path, value);
     FOREACH target IN ARRAY ARRAY['token', 'fid', 'topic', 'condition'] LOOP
         IF value ? target THEN
             PERFORM peal.refuse_field(
@@ -79,13 +73,9 @@ BEGIN
         END IF;
     END LOOP;
     PERFORM peal.check_fcm_data(path || '.data', value -> 'data');
-    IF jsonb_typeof(value -> 'notification') NOT IN ('object', 'null') THEN
-        PERFORM peal.refuse_field(
-            path || '.notification', 'must be an object, found ' || peal.json_kind(value -> 'notification')
-        );
-    ELSIF jsonb_typeof(value -> 'android') <> 'object' THEN
-        PERFORM peal.refuse_field(path || '.android', 'must be an object, found ' || peal.json_kind(value -> 'android'));
-    ELSIF value -> 'android' ? 'ttl' THEN
+    PERFORM peal.check_object(path || '.notification', nullif(value -> 'notification', 'null'));
+    PERFORM peal.check_object(path || '.android', value -> 'android');
+    IF value -> 'android' ? 'ttl' THEN
         PERFORM peal.refuse_field(path || '.android.ttl', 'is not allowed: the job''s ttl says it');
     ELSIF value -> 'android' ? 'collapse_key' THEN
         PERFORM peal.refuse_field(path || '.android.collapse_key', 'is not allowed: the job''s collapse_id says it');

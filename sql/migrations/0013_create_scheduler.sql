@@ -5,6 +5,18 @@
 CREATE INDEX job_ending ON peal.job (id) WHERE completed_at IS NULL AND state IN ('cancelled', 'discarded');
 CREATE INDEX job_expiry ON peal.job (expires_at) WHERE completed_at IS NULL AND state IN ('available', 'running');
 
+-- What becomes of a job's recipients that were not sent to: nothing yet (NULL), or their outcome and its reason.
+CREATE FUNCTION peal.unsent_outcome(job peal.job, OUT outcome integer, OUT reason text)
+LANGUAGE sql STABLE
+AS $$
+    SELECT
+        CASE
+            WHEN job.state IN ('cancelled', 'discarded') THEN 6
+            WHEN job.state IN ('available', 'running') AND job.expires_at <= now() THEN 4
+        END,
+        CASE job.state WHEN 'discarded' THEN 'discarded' END
+$$;
+
 -- The part of a batch that ends without being sent: whose bit is unset in `done` gets its outcome.
 CREATE TYPE peal.slice AS (
     job_id uuid,
@@ -17,24 +29,26 @@ CREATE TYPE peal.slice AS (
     sending_to integer
 );
 
--- Gives every recipient of the slices that has none the given outcome. One that may have been on the wire (below
--- `sending_to`) is `unknown` instead: nobody will find out any more. Returns how many.
-CREATE FUNCTION peal.settle_slices(slices peal.slice[], outcome integer, reason text) RETURNS bigint
+-- Gives every recipient of the slices that has none the outcome that its job has for what was not sent; slices of jobs
+-- that go on stay as they are. One that may have been on the wire (below `sending_to`) is `unknown` instead: nobody
+-- will find out any more. Returns how many.
+CREATE FUNCTION peal.settle_slices(slices peal.slice[]) RETURNS bigint
 LANGUAGE sql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
     WITH ended AS MATERIALIZED (
         SELECT
             s.job_id, s.route, s.attempt, r.device_id,
-            CASE WHEN r.n <= s.sending_to THEN 7 ELSE settle_slices.outcome END AS outcome,
-            CASE WHEN r.n <= s.sending_to THEN 'in_doubt' ELSE settle_slices.reason END AS reason
+            CASE WHEN r.n <= s.sending_to THEN 7 ELSE o.outcome END AS outcome,
+            CASE WHEN r.n <= s.sending_to THEN 'in_doubt' ELSE o.reason END AS reason
         FROM unnest(slices) AS s
         JOIN peal.job AS j ON j.id = s.job_id
+        CROSS JOIN LATERAL peal.unsent_outcome(j) AS o
         JOIN peal.audience_page AS p
             ON p.job_id = s.job_id AND p.page_no = s.page_no AND p.audience_at = j.audience_at
         CROSS JOIN LATERAL unnest(p.ids[s.page_offset + 1:s.page_offset + s.size])
             WITH ORDINALITY AS r (device_id, n)
-        WHERE get_bit(s.done, (r.n - 1)::integer) = 0
+        WHERE o.outcome IS NOT NULL AND get_bit(s.done, (r.n - 1)::integer) = 0
     ),
     recorded AS (
         INSERT INTO peal.result (job_id, device_id, route, outcome, attempt, reason)
@@ -94,14 +108,9 @@ BEGIN
     PERFORM peal.settle_slices(
         array_agg(
             (d.job_id, d.route, d.page_no, d.page_offset, d.size, d.attempt - 1, d.done, d.sending_to)::peal.slice
-        ),
-        o.outcome, o.reason
+        )
     )
-    FROM unnest(due) AS d
-    JOIN peal.job AS j ON j.id = d.job_id
-    CROSS JOIN LATERAL peal.unsent_outcome(j) AS o
-    WHERE o.outcome IS NOT NULL
-    GROUP BY o.outcome, o.reason;
+    FROM unnest(due) AS d;
 
     FOR share IN
         SELECT
@@ -146,18 +155,6 @@ BEGIN
     FROM unnest(waiting) AS d
     ORDER BY d.due_at, d.id;
 END
-$$;
-
--- What becomes of a job's recipients that were not sent to: nothing yet (NULL), or their outcome and its reason.
-CREATE FUNCTION peal.unsent_outcome(job peal.job, OUT outcome integer, OUT reason text)
-LANGUAGE sql STABLE
-AS $$
-    SELECT
-        CASE
-            WHEN job.state IN ('cancelled', 'discarded') THEN 6
-            WHEN job.state IN ('available', 'running') AND job.expires_at <= now() THEN 4
-        END,
-        CASE job.state WHEN 'discarded' THEN 'discarded' END
 $$;
 
 -- Adds up to `most` counted deltas into the totals of their jobs, and ends the jobs that are complete with them.
@@ -266,13 +263,8 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    settled bigint := 0;
-    part record;
-BEGIN
-    FOR part IN
-        SELECT
-            o.outcome, o.reason,
-            array_agg((u.job_id, u.route, u.page_no, 0, u.size, 0, u.done, 0)::peal.slice) AS slices
+    slices peal.slice[] := ARRAY(
+        SELECT (u.job_id, u.route, u.page_no, 0, u.size, 0, u.done, 0)::peal.slice
         FROM (
             SELECT
                 p.job_id, p.route, p.page_no, p.size, decode(repeat('00', (p.size + 7) / 8), 'hex') AS done,
@@ -282,19 +274,16 @@ BEGIN
                 AND p.page_no >= j.published_pages
             WHERE j.id = ANY (ended) AND j.published_pages < j.page_count
         ) AS u
-        JOIN peal.job AS j ON j.id = u.job_id
-        CROSS JOIN LATERAL peal.unsent_outcome(j) AS o
         WHERE u.upto <= greatest(most, 5000)
-        GROUP BY o.outcome, o.reason
-    LOOP
-        settled := settled + peal.settle_slices(part.slices, part.outcome, part.reason);
-        UPDATE peal.job AS j SET
-            published_pages = j.published_pages + u.pages, released_count = j.released_count + u.recipients
-        FROM (
-            SELECT s.job_id, count(*) AS pages, sum(s.size) AS recipients FROM unnest(part.slices) AS s GROUP BY s.job_id
-        ) AS u
-        WHERE j.id = u.job_id;
-    END LOOP;
+    );
+    settled bigint := peal.settle_slices(slices);
+BEGIN
+    UPDATE peal.job AS j SET
+        published_pages = j.published_pages + u.pages, released_count = j.released_count + u.recipients
+    FROM (
+        SELECT s.job_id, count(*) AS pages, sum(s.size) AS recipients FROM unnest(slices) AS s GROUP BY s.job_id
+    ) AS u
+    WHERE j.id = u.job_id;
     RETURN settled;
 END
 $$;
@@ -316,19 +305,11 @@ AS $$
         USING (SELECT f.slot, f.lane, f.id, sum(f.size) OVER (ORDER BY f.id) AS upto FROM free AS f) AS f
         WHERE b.slot = f.slot AND b.lane = f.lane AND b.id = f.id AND f.upto <= greatest(most, 5000)
         RETURNING b.job_id, b.route, b.page_no, b.page_offset, b.size, b.attempt, b.done, b.sending_to
-    ),
-    parts AS (
-        SELECT
-            o.outcome, o.reason,
-            array_agg(
-                (g.job_id, g.route, g.page_no, g.page_offset, g.size, g.attempt - 1, g.done, g.sending_to)::peal.slice
-            ) AS slices
-        FROM gone AS g
-        JOIN peal.job AS j ON j.id = g.job_id
-        CROSS JOIN LATERAL peal.unsent_outcome(j) AS o
-        GROUP BY o.outcome, o.reason
     )
-    SELECT coalesce(sum(peal.settle_slices(p.slices, p.outcome, p.reason)), 0)::bigint FROM parts AS p
+    SELECT peal.settle_slices(array_agg(
+        (g.job_id, g.route, g.page_no, g.page_offset, g.size, g.attempt - 1, g.done, g.sending_to)::peal.slice
+    ))
+    FROM gone AS g
 $$;
 
 -- The part of a sweep that ends waiting batches, held ones too.
@@ -348,19 +329,11 @@ AS $$
         USING (SELECT f.slot, f.id, sum(f.size) OVER (ORDER BY f.id) AS upto FROM free AS f) AS f
         WHERE d.slot = f.slot AND d.id = f.id AND f.upto <= greatest(most, 5000)
         RETURNING d.job_id, d.route, d.page_no, d.page_offset, d.size, d.attempt, d.done, d.sending_to
-    ),
-    parts AS (
-        SELECT
-            o.outcome, o.reason,
-            array_agg(
-                (g.job_id, g.route, g.page_no, g.page_offset, g.size, g.attempt - 1, g.done, g.sending_to)::peal.slice
-            ) AS slices
-        FROM gone AS g
-        JOIN peal.job AS j ON j.id = g.job_id
-        CROSS JOIN LATERAL peal.unsent_outcome(j) AS o
-        GROUP BY o.outcome, o.reason
     )
-    SELECT coalesce(sum(peal.settle_slices(p.slices, p.outcome, p.reason)), 0)::bigint FROM parts AS p
+    SELECT peal.settle_slices(array_agg(
+        (g.job_id, g.route, g.page_no, g.page_offset, g.size, g.attempt - 1, g.done, g.sending_to)::peal.slice
+    ))
+    FROM gone AS g
 $$;
 
 -- Takes or renews the lease of a maintenance duty by the server's clock. Returns the term (it rises with each new
