@@ -25,6 +25,7 @@ enum UpCommand {
         let settings = Settings.fromEnvironment()
         let logger = try settings.logger()
         let caFile = try settings.usableCAFile()
+        let retentionDays = try settings.retentionDays()
         let signals = ShutdownSignals()
         let directory = arguments.text("data") ?? "peal-data"
         StandardOutput.error("peal: starting PostgreSQL in \(directory)")
@@ -37,6 +38,7 @@ enum UpCommand {
             try WorkerCommand.configure(&configuration, by: arguments)
             configuration.masterKey = database.masterKey
             configuration.caFile = caFile
+            configuration.retentionDays = retentionDays
             let worker = try Worker(configuration)
             StandardOutput.error("peal: up; in another terminal: . \(database.environmentFile)")
             _ = try await WorkerProcess.run(worker, signals: signals, logger: logger)

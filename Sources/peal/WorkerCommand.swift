@@ -48,6 +48,7 @@ enum WorkerCommand {
         try configure(&configuration, by: arguments)
         if configuration.roles.contains(.delivery) { configuration.masterKey = try settings.requireMasterKey() }
         configuration.caFile = try settings.usableCAFile()
+        configuration.retentionDays = try settings.retentionDays()
         let signals = ShutdownSignals()
         let worker = try Worker(configuration)
         _ = try await WorkerProcess.run(worker, signals: signals, logger: logger)

@@ -45,6 +45,17 @@ import Testing
         #expect(try Settings(variables: [:]).usableCAFile() == nil)
     }
 
+    @Test func `results are kept for so many days, and a number that would lose them is refused`() throws {
+        #expect(try Settings(variables: [:]).retentionDays() == nil)
+        #expect(try Settings(variables: ["PEAL_RETENTION_DAYS": "90"]).retentionDays() == 90)
+        for text in ["0", "-1", "3651", "90d", "1.5", " "] {
+            let settings = Settings(variables: ["PEAL_RETENTION_DAYS": text])
+            let error = #expect(throws: CommandError.self) { try settings.retentionDays() }
+            #expect(error?.status == .usage)
+            #expect(error?.description.contains("PEAL_RETENTION_DAYS") == true)
+        }
+    }
+
     @Test func `a variable that means nothing is found, with the one that was meant`() {
         let settings = Settings(variables: ["PEAL_DATABSE_URL": "x", "PATH": "/bin"])
         #expect(settings.unknownVariables.map(\.name) == ["PEAL_DATABSE_URL"])

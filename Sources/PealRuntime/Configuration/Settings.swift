@@ -15,11 +15,12 @@ package struct Settings: Sendable {
     private let masterKeyFile: String?
     private let logLevel: String?
     private let logFormat: String?
+    private let retention: String?
 
     /// Every variable that peal reads.
     package static let variables = [
         "PEAL_DATABASE_URL", "PEAL_DIRECT_DATABASE_URL", "PEAL_CA_FILE", "PEAL_MASTER_KEY", "PEAL_MASTER_KEY_FILE",
-        "PEAL_LOG_LEVEL", "PEAL_LOG_FORMAT",
+        "PEAL_LOG_LEVEL", "PEAL_LOG_FORMAT", "PEAL_RETENTION_DAYS",
     ]
 
     /// The settings of this process. An empty variable counts as absent.
@@ -39,6 +40,7 @@ package struct Settings: Sendable {
         masterKeyFile = value("PEAL_MASTER_KEY_FILE")
         logLevel = value("PEAL_LOG_LEVEL")
         logFormat = value("PEAL_LOG_FORMAT")
+        retention = value("PEAL_RETENTION_DAYS")
         unknownVariables = variables.keys.sorted()
             .filter { $0.hasPrefix("PEAL_") && !Self.variables.contains($0) }
             .map { ($0, NearestName.of($0, among: Self.variables)) }
@@ -118,6 +120,21 @@ package struct Settings: Sendable {
             level: try Self.choice(logLevel, "PEAL_LOG_LEVEL") ?? .info,
             format: try Self.choice(logFormat, "PEAL_LOG_FORMAT") ?? (StandardOutput.errorIsTerminal ? .text : .json)
         )
+    }
+
+    /// `PEAL_RETENTION_DAYS`, how many days results are kept, or nil when it is not set. Throws status 2 for what is not
+    /// a whole number from 1 to 3,650.
+    package func retentionDays() throws(CommandError) -> Int32? {
+        guard let retention else { return nil }
+        guard let days = Int32(retention), 1...3_650 ~= days else {
+            throw CommandError(
+                .usage,
+                "'\(retention)' is not a whole number from 1 to 3650",
+                at: "PEAL_RETENTION_DAYS",
+                advice: "set how many days results are to be kept, or unset it for 35"
+            )
+        }
+        return days
     }
 
     private static func choice<Choice: RawRepresentable<String> & CaseIterable>(

@@ -32,6 +32,7 @@ package final class Worker: Sendable {
             roles.contains(.scheduler)
             ? SchedulerService(
                 database: configuration.database,
+                configuration: Self.schedulerConfiguration(configuration),
                 logger: configuration.logger,
                 clock: ContinuousClock(),
                 onStaged: { lane in fanout?.wake(lane) },
@@ -39,6 +40,12 @@ package final class Worker: Sendable {
             ) : nil
         self.fanout = fanout
         self.delivery = delivery
+    }
+
+    private static func schedulerConfiguration(_ configuration: WorkerConfiguration) -> SchedulerConfiguration {
+        var scheduler = SchedulerConfiguration()
+        if let days = configuration.retentionDays { scheduler.keepDays = days }
+        return scheduler
     }
 
     /// Works until `stop` or `stopNow`. Throws before anything begins when the schema is not one that this binary knows.

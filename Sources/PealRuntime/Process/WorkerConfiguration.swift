@@ -27,6 +27,8 @@ package struct WorkerConfiguration: Sendable {
     package var masterKey: SealingKey?
     /// `PEAL_CA_FILE`: roots to trust beside the system's.
     package var caFile: String?
+    /// `PEAL_RETENTION_DAYS`: how many days results are kept, 1 or more; nil: as many as the scheduler keeps by itself.
+    package var retentionDays: Int32?
     /// How long a graceful stop waits for what is on the wire.
     package var drainLimit: Duration = .seconds(20)
     package var logger: Logger
