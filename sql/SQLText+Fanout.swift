@@ -17,6 +17,18 @@ extension SQLText {
     /// Freezes and publishes small urgent jobs, many at once.
     package static let fanoutSmallJobs = statement("fanout_small_jobs", PackageResources.fanout_small_jobs_sql)
 
+    /// Finds the small job that a turn of one takes.
+    package static let fanoutNextSmallJob = statement(
+        "fanout_next_small_job",
+        PackageResources.fanout_next_small_job_sql
+    )
+
+    /// Leaves a small job to be frozen by itself.
+    package static let fanoutSetJobAside = statement(
+        "fanout_set_job_aside",
+        PackageResources.fanout_set_job_aside_sql
+    )
+
     /// Notes that a step of a freeze ran out of time.
     package static let fanoutNoteFreezeTimeout = statement(
         "fanout_note_freeze_timeout",

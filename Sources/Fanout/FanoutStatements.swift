@@ -39,11 +39,12 @@ struct FanoutStatements: Sendable {
     let connection: PostgresConnection
     let configuration: FanoutConfiguration
 
-    /// Claims jobs of each urgent lane, and campaigns, as there is room; urgent ones come first.
+    /// Claims jobs of each urgent lane, and campaigns, as there is room; urgent ones come first. `since` nil looks at all.
     func claimJobs(
         _ token: LeaseToken,
         urgent: JobRoom,
-        campaigns: JobRoom
+        campaigns: JobRoom,
+        since age: Duration?
     ) async throws(PostgresError) -> [ClaimedJob] {
         let rows = try await connection.query(
             SQLText.fanoutClaimJobs,
@@ -51,6 +52,7 @@ struct FanoutStatements: Sendable {
                 .lease(token), leaseMilliseconds, .int32(Int32(clamping: urgent.limit)),
                 .int32(Int32(clamping: campaigns.limit)), .int32(urgent.after.value), .int32(campaigns.after.value),
                 .int32s(urgent.fullApps.map(\.value)), .int32s(campaigns.fullApps.map(\.value)),
+                .int64(age.map(\.wholeMillisecondsRoundedUp)),
             ]
         )
         var jobs: [ClaimedJob] = []
@@ -94,16 +96,18 @@ struct FanoutStatements: Sendable {
         return (state: try state(rows), batches: try rows.int32(0, 1))
     }
 
-    /// Takes small jobs of a lane to ready batches, of each waiting app its share; `since` nil looks at all jobs.
+    /// Takes small jobs of a lane to ready batches, of each waiting app its share; `since` nil looks at all jobs,
+    /// `limit` nil takes as many as a turn may.
     func fanOutSmallJobs(
         _ lane: Lane,
         since age: Duration?,
-        after app: AppID = .none
+        after app: AppID = .none,
+        limit: Int32? = nil
     ) async throws(PostgresError) -> SmallJobsTurn {
         let rows = try await connection.query(
             SQLText.fanoutSmallJobs,
             [
-                .text(lane.name), .int32(configuration.smallJobsPerStep),
+                .text(lane.name), .int32(limit ?? configuration.smallJobsPerStep),
                 .int64(age.map(\.wholeMillisecondsRoundedUp)), .int32(app.value),
             ]
         )
@@ -113,6 +117,17 @@ struct FanoutStatements: Sendable {
             hasMore: try rows.bool(0, 2),
             lastApp: AppID(try rows.int32(0, 3))
         )
+    }
+
+    /// The small job that a turn of one takes; nil where none waits.
+    func nextSmallJob(_ lane: Lane, after app: AppID) async throws(PostgresError) -> (job: JobID, app: AppID)? {
+        let rows = try await connection.query(SQLText.fanoutNextSmallJob, [.text(lane.name), .int32(app.value)])
+        return rows.isEmpty ? nil : (job: JobID(try rows.uuid(0, 0)), app: AppID(try rows.int32(0, 1)))
+    }
+
+    /// Leaves a small job to be frozen by itself.
+    func setAside(_ id: JobID) async throws(PostgresError) {
+        _ = try await connection.query(SQLText.fanoutSetJobAside, [.job(id)])
     }
 
     /// Notes that a step of a freeze ran out of time; true where that came to pass too often and the job was given up.
@@ -133,8 +148,9 @@ struct FanoutStatements: Sendable {
         return try rows.bool(0, 0)
     }
 
-    func makePartitions(daysAhead: Int32) async throws(PostgresError) {
-        _ = try await connection.query(SQLText.schedulerMakePartitions, [.int32(daysAhead)])
+    /// Makes the partitions of the coming days; how many were missing.
+    func makePartitions(daysAhead: Int32) async throws(PostgresError) -> Int32 {
+        try await connection.query(SQLText.schedulerMakePartitions, [.int32(daysAhead)]).int32(0, 0)
     }
 
     private var leaseMilliseconds: PostgresParameter {

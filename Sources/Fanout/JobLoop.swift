@@ -31,6 +31,7 @@ struct JobLoop<LoopClock: Clock> where LoopClock.Duration == Duration {
     private var urgent: [Held] = []
     private var campaigns: [Held] = []
     private var shares: JobShares
+    private var looks: LookPlan<LoopClock.Instant>
 
     init(
         _ database: PostgresConfiguration,
@@ -44,6 +45,7 @@ struct JobLoop<LoopClock: Clock> where LoopClock.Duration == Duration {
         self.logger = logger
         self.onPublished = onPublished
         shares = JobShares(places: configuration.jobsInHand)
+        looks = LookPlan(now: driver.clock.now)
         connection = KeptConnection(database)
     }
 
@@ -93,11 +95,19 @@ struct JobLoop<LoopClock: Clock> where LoopClock.Duration == Duration {
 
     private mutating func claim(_ statements: FanoutStatements) async throws(PostgresError) {
         guard !driver.isStopped else { return }
-        let claimed = try await statements.claimJobs(
-            token,
+        let room = (
             urgent: shares.room(beside: urgent.map(\.job.appID), of: .transactional),
             campaigns: shares.room(beside: campaigns.map(\.job.appID), of: .campaign)
         )
+        guard room.urgent.limit > 0 || room.campaigns.limit > 0 else { return }
+        let start = driver.clock.now
+        let age = looks.age(at: start)
+        let claimed = try await statements.claimJobs(token, urgent: room.urgent, campaigns: room.campaigns, since: age)
+        if age == nil {
+            // While some are found there are others behind them, which no look at the last ones meets.
+            let interval = claimed.isEmpty ? configuration.campaignPoll / 2 : .zero
+            looks.lookedAtAll(from: start, to: driver.clock.now, interval: interval)
+        }
         shares.claimed(claimed)
         // A job in hand comes again only when its lease ran out under us, which the new claim cures.
         let known = Set((urgent + campaigns).map(\.job.id))
@@ -163,8 +173,12 @@ struct JobLoop<LoopClock: Clock> where LoopClock.Duration == Duration {
         case .database:
             throw error
         case .missingPartition:
-            try await statements.makePartitions(daysAhead: 7)
-            logger.warning("day partitions were missing and have been made", metadata)
+            if try await statements.makePartitions(daysAhead: 7) > 0 {
+                logger.warning("day partitions were missing and have been made", metadata)
+            } else {
+                logger.warning("a step of the fan-out failed, the job rests", metadata)
+                ended.failed.append(job.id)
+            }
         case .lasting where action == .freeze:
             let wasHeld = try await statements.discard(job.id, token, reason: error.message)
             ended.letGo.append(job.id)

@@ -242,4 +242,32 @@ import Testing
             }
         }
     }
+
+    @Test(arguments: ["57014", "40P01", "53200", "23514"])
+    func `promise 9: a small job that fails again and again is set aside, the others and the other lane go on`(
+        sqlState: String
+    ) async throws {
+        try await withSendFixture(devices: 40) { fixture in
+            try await fixture.addDevices(1, app: "talk")
+            try await fixture.refusePages(of: 13, sqlState)
+            for user in 1...40 { _ = try await fixture.insertJob(audience: "{\"external_ids\": [\"user-\(user)\"]}") }
+            _ = try await fixture.insertJob(audience: #"{"external_ids": ["user-1"]}"#, app: "talk")
+            _ = try await fixture.insertJob(audience: #"{"external_ids": ["user-2"]}"#, lane: .call)
+            try await running(makeService(fixture)) {
+                try await eventually(within: .seconds(30), "all but one are published, and that one is set aside") {
+                    try await fixture.number(
+                        """
+                        SELECT (SELECT count(*) FROM peal.batch)
+                            + (SELECT 1000 * count(*) FROM peal.job WHERE small_size IS NULL)
+                        """
+                    ) == 1_041
+                }
+            }
+            #expect(
+                try await fixture.text("SELECT audience ->> 'external_ids' FROM peal.job WHERE small_size IS NULL")
+                    == #"["user-13"]"#
+            )
+            try await fixture.expectAccounts()
+        }
+    }
 }

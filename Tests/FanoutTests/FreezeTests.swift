@@ -20,7 +20,8 @@ struct ManualFanout {
 
     @discardableResult
     func claim() async throws -> [JobID] {
-        try await statements.claimJobs(token, urgent: JobRoom(limit: 100), campaigns: JobRoom(limit: 100)).map(\.id)
+        try await statements.claimJobs(token, urgent: JobRoom(limit: 100), campaigns: JobRoom(limit: 100), since: nil)
+            .map(\.id)
     }
     func freeze(_ job: JobID) async throws -> FreezeState { try await statements.freeze(job, token).state }
     func publish(_ job: JobID) async throws -> PublishState { try await statements.publish(job, token).state }

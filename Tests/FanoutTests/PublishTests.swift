@@ -158,10 +158,20 @@ import Testing
             for _ in 0..<3 { jobs.append(try await fixture.insertJob(audience: #"{"all": true}"#)) }
             let fanout = ManualFanout(fixture.connection)
             let none = JobRoom(limit: 0)
-            let first = try await fanout.statements.claimJobs(fanout.token, urgent: none, campaigns: JobRoom(limit: 1))
+            let first = try await fanout.statements.claimJobs(
+                fanout.token,
+                urgent: none,
+                campaigns: JobRoom(limit: 1),
+                since: nil
+            )
             #expect(first.map(\.id) == [jobs[0]])
             try await fanout.statements.releaseJobs([jobs[0]], fanout.token, rest: .zero)
-            let rest = try await fanout.statements.claimJobs(fanout.token, urgent: none, campaigns: JobRoom(limit: 2))
+            let rest = try await fanout.statements.claimJobs(
+                fanout.token,
+                urgent: none,
+                campaigns: JobRoom(limit: 2),
+                since: nil
+            )
             #expect(Set(rest.map(\.id)) == [jobs[1], jobs[2]])
         }
     }
@@ -177,7 +187,8 @@ import Testing
             let first = try await fanout.statements.claimJobs(
                 fanout.token,
                 urgent: JobRoom(limit: 0),
-                campaigns: JobRoom(limit: 16)
+                campaigns: JobRoom(limit: 16),
+                since: nil
             )
             #expect(first.map(\.id).contains(one))
             #expect(first.count == 7)
@@ -191,6 +202,52 @@ import Testing
                 """
             )
             #expect(45...55 ~= share)
+        }
+    }
+
+    @Test
+    func `a look at the jobs of late meets those that are new, due, released or resumed, a full one the others too`()
+        async throws
+    {
+        try await withSendFixture(devices: 10) { fixture in
+            func claim(since age: Duration?) async throws -> Set<JobID> {
+                let statements = FanoutStatements(connection: fixture.connection, configuration: FanoutConfiguration())
+                let room = JobRoom(limit: 100)
+                let token = LeaseToken(UUIDValue.random())
+                let jobs = try await statements.claimJobs(token, urgent: room, campaigns: room, since: age)
+                try await statements.releaseJobs(jobs.map(\.id), token, rest: .zero)
+                return Set(jobs.map(\.id))
+            }
+            let new = try await fixture.insertJob(audience: #"{"all": true}"#)
+            let old = try await fixture.insertJob(audience: #"{"all": true}"#)
+            let resumed = try await fixture.insertJob(audience: #"{"all": true}"#)
+            let scheduled = JobID(
+                try await fixture.query(
+                    """
+                    INSERT INTO peal.job (app, audience, content, send_at)
+                    VALUES ('shop', '{"all": true}', '{"title": "x"}', now() + interval '1 hour') RETURNING id
+                    """
+                ).uuid(0, 0)
+            )
+            try await fixture.query(
+                "UPDATE peal.job SET lease_until = now() - interval '1 minute' WHERE id IN ($1, $2)",
+                [.job(old), .job(resumed)]
+            )
+            #expect(try await claim(since: .seconds(10)) == [new])
+            try await fixture.query("SELECT peal.pause_job($1), peal.resume_job($1)", [.job(resumed)])
+            // Its hour is over.
+            try await fixture.query(
+                """
+                UPDATE peal.job SET state = 'available', send_at = send_at - interval '1 hour',
+                    lease_until = lease_until - interval '1 hour'
+                WHERE id = $1
+                """,
+                [.job(scheduled)]
+            )
+            #expect(try await claim(since: .seconds(10)) == [new, resumed, scheduled])
+            #expect(try await claim(since: nil) == [new, resumed, scheduled, old])
+            // What was released just now is young again.
+            #expect(try await claim(since: .seconds(10)) == [new, resumed, scheduled, old])
         }
     }
 }

@@ -83,6 +83,41 @@ import Testing
         }
     }
 
+    @Test func `a claim among the jobs of late costs the same whatever an old snapshot keeps alive`() async throws {
+        try await withSendFixture { (fixture) async throws in
+            try await fixture.query("SET session_replication_role = replica")
+            try await addScheduledJobs(fixture, 20_000)
+            try await fixture.query(
+                "UPDATE peal.job SET state = 'available', lease_until = now() - interval '1 minute'"
+            )
+            try await fixture.query("RESET session_replication_role")
+            try await fixture.query("VACUUM ANALYZE peal.job")
+            let reader = try await fixture.database.connect()
+            try await reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM peal.job")
+            try await fixture.query("UPDATE peal.job SET state = 'completed', completed_at = now()")
+            let job = try await fixture.insertJob(audience: #"{"all": true}"#)
+            func blocks(_ since: String) async throws -> Int {
+                let claim = """
+                    SELECT c.job_id FROM peal.claim_jobs('campaign', gen_random_uuid(), '1 minute', 16, since => \(since)) AS c
+                    """
+                _ = try await plan(fixture, claim)
+                let plan = try await plan(fixture, claim)
+                #expect(plan.contains("rows=1 loops"), "\(plan)")
+                let hits = try #require(plan.firstMatch(of: /shared hit=(\d+)/))
+                return try #require(Int(hits.1))
+            }
+            #expect(try await blocks("now() - interval '10 seconds'") < 300)
+            #expect(try await blocks("NULL") > 1_000)
+            #expect(
+                try await fixture.query(
+                    "SELECT c.job_id FROM peal.claim_jobs('campaign', gen_random_uuid(), '1 minute', 16) AS c"
+                ).uuid(0, 0) == job.value
+            )
+            try await reader.execute("COMMIT")
+            await reader.close()
+        }
+    }
+
     @Test func `what is too old is found by its index, however many jobs ended since`() async throws {
         try await withSendFixture { (fixture) async throws in
             try await fixture.query("SET session_replication_role = replica")

@@ -178,7 +178,8 @@ CREATE TABLE peal.job (
     page_count integer NOT NULL DEFAULT 0,
     -- The fan-out cursor: pages below it became batches (or, after cancel or expiry, results).
     published_pages integer NOT NULL DEFAULT 0,
-    -- Which fan-out works on it: a write under another token changes nothing.
+    -- Which fan-out works on it: a write under another token changes nothing. Until when; for a job that nobody has begun,
+    -- when it is due.
     lease_until timestamptz NOT NULL DEFAULT '-infinity',
     lease_token uuid
 );

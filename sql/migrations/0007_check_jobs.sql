@@ -156,12 +156,13 @@ BEGIN
     NEW.released_count := 0;
     NEW.small_size := CASE WHEN NEW.lane <> 'campaign' AND peal.names_few(NEW.audience) THEN named END;
     NEW.freeze_timeouts := 0;
-    NEW.lease_until := '-infinity';
     NEW.lease_token := NULL;
     NEW.app_id := app.id;
     NEW.slot := app.slot;
     NEW.queued_at := at;
     NEW.send_at := greatest(coalesce(NEW.send_at, at), at);
+    -- Nobody works on it, from when it is due.
+    NEW.lease_until := NEW.send_at;
     NEW.state := CASE WHEN NEW.send_at > at THEN 'scheduled' ELSE 'available' END;
     -- A ttl of 0 asks the provider to keep nothing; the send itself still needs a moment to go out.
     NEW.expires_at := NEW.send_at + make_interval(secs => CASE NEW.ttl WHEN 0 THEN 30 ELSE NEW.ttl END);

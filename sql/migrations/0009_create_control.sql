@@ -84,7 +84,8 @@ BEGIN
     IF job.paused_at IS NULL THEN
         RETURN job.state;
     END IF;
-    UPDATE peal.job AS j SET paused_at = NULL WHERE j.id = job_id;
+    -- It is free from now on, so that a look at what became free lately finds it.
+    UPDATE peal.job AS j SET paused_at = NULL, lease_until = greatest(j.lease_until, now()) WHERE j.id = job_id;
     UPDATE peal.batch_delayed AS d SET due_at = coalesce(d.resume_at, now()), resume_at = NULL
     WHERE d.job_id = job.id AND d.due_at = 'infinity';
     PERFORM pg_notify('peal_job', job.lane);

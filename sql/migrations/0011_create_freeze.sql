@@ -16,11 +16,19 @@ ALTER TABLE peal.job
     -- How often in a row a step of its freeze ran out of time.
     ADD COLUMN freeze_timeouts smallint NOT NULL DEFAULT 0;
 
--- The stretch of ten seconds in which a job became due.
+-- The stretch of ten seconds in which a job became due, or free.
 CREATE FUNCTION peal.due_span(due_at timestamptz) RETURNS timestamptz
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
     SELECT date_bin('10 seconds', due_at, '2026-01-01Z'::timestamptz)
+$$;
+
+-- The stretches from a moment until now; NULL for none.
+CREATE FUNCTION peal.spans_since(since timestamptz) RETURNS timestamptz[]
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT array_agg(s) FROM generate_series(peal.due_span(since), now(), '10 seconds') AS s
 $$;
 
 -- Jobs with fan-out work left, by app, so that each app is found by one look whatever another has waiting; in an app
@@ -28,8 +36,11 @@ $$;
 CREATE INDEX job_fanout ON peal.job (lane, app_id, lease_until, id)
 WHERE small_size IS NULL AND state IN ('available', 'running') AND paused_at IS NULL
     AND (frozen_at IS NULL OR published_pages < page_count);
--- Small jobs by app, and the same by the time when they became due: a look at the last ones does not meet what an old
--- snapshot keeps alive of those before.
+-- The same by the time since when nobody works on them: a look at the last ones does not meet what an old snapshot keeps
+-- alive of those before. Small jobs likewise, by the time when they became due.
+CREATE INDEX job_fanout_young ON peal.job (lane, peal.due_span(lease_until), app_id, lease_until, id)
+WHERE small_size IS NULL AND state IN ('available', 'running') AND paused_at IS NULL
+    AND (frozen_at IS NULL OR published_pages < page_count);
 CREATE INDEX job_small ON peal.job (lane, app_id, id)
 WHERE small_size IS NOT NULL AND state = 'available' AND paused_at IS NULL;
 CREATE INDEX job_small_young ON peal.job (lane, peal.due_span(send_at), app_id, id)
@@ -174,71 +185,160 @@ BEGIN
 END
 $$;
 
--- Apps with jobs of a lane that have fan-out work and nobody who does it: at most so many, in the order of their ids
--- from the given one on and round again, in `place` 1, 2, …. One look at the index each.
-CREATE FUNCTION peal.apps_with_jobs(of_lane text, after_app integer, most integer)
-RETURNS TABLE (app_id integer, place integer)
+-- Apps with jobs of a lane to take up, small ones or those with fan-out work that nobody does: at most so many, in the
+-- order of their ids from the given one on and round again. With `span`, only jobs that became due, or free, in that
+-- stretch. One look at an index for each app.
+CREATE FUNCTION peal.apps_with_jobs(
+    of_lane text, are_small boolean, span timestamptz, after_app integer, most integer
+) RETURNS SETOF integer
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
-#variable_conflict use_column
+DECLARE
+    at integer := after_app;
+    met integer;
+    has_wrapped boolean := false;
+    n integer := 0;
 BEGIN
-    RETURN QUERY
-    WITH RECURSIVE ring (app_id, laps, place) AS (
-        VALUES (after_app, 0, 0)
-        UNION ALL
-        SELECT coalesce(next.app_id, 0), r.laps + (next.app_id IS NULL)::integer, r.place + 1
-        FROM ring AS r
-        LEFT JOIN LATERAL (
-            SELECT j.app_id FROM peal.job AS j
-            WHERE j.lane = of_lane AND j.app_id > r.app_id AND j.lease_until <= now()
+    WHILE n < most LOOP
+        IF are_small AND span IS NULL THEN
+            SELECT j.app_id INTO met FROM peal.job AS j
+            WHERE j.lane = of_lane AND j.app_id > at
+                AND j.small_size IS NOT NULL AND j.state = 'available' AND j.paused_at IS NULL
+            ORDER BY j.app_id
+            LIMIT 1;
+        ELSIF are_small THEN
+            SELECT j.app_id INTO met FROM peal.job AS j
+            WHERE j.lane = of_lane AND peal.due_span(j.send_at) = span AND j.app_id > at
+                AND j.small_size IS NOT NULL AND j.state = 'available' AND j.paused_at IS NULL
+            ORDER BY j.app_id
+            LIMIT 1;
+        ELSIF span IS NULL THEN
+            SELECT j.app_id INTO met FROM peal.job AS j
+            WHERE j.lane = of_lane AND j.app_id > at AND j.lease_until <= now()
                 AND j.small_size IS NULL AND j.state IN ('available', 'running') AND j.paused_at IS NULL
                 AND (j.frozen_at IS NULL OR j.published_pages < j.page_count)
             ORDER BY j.app_id
-            LIMIT 1
-        ) AS next ON true
-        WHERE r.place <= most AND r.laps < 2 AND NOT (r.laps = 1 AND r.app_id >= after_app)
-    )
-    SELECT r.app_id, r.place FROM ring AS r
-    WHERE r.place > 0 AND r.app_id > 0 AND (r.laps = 0 OR r.app_id <= after_app)
-    ORDER BY r.place
-    LIMIT most;
+            LIMIT 1;
+        ELSE
+            SELECT j.app_id INTO met FROM peal.job AS j
+            WHERE j.lane = of_lane AND peal.due_span(j.lease_until) = span AND j.app_id > at AND j.lease_until <= now()
+                AND j.small_size IS NULL AND j.state IN ('available', 'running') AND j.paused_at IS NULL
+                AND (j.frozen_at IS NULL OR j.published_pages < j.page_count)
+            ORDER BY j.app_id
+            LIMIT 1;
+        END IF;
+        IF has_wrapped AND coalesce(met > after_app, true) OR met IS NULL AND after_app = 0 THEN
+            RETURN;
+        ELSIF met IS NULL THEN
+            has_wrapped := true;
+            at := 0;
+        ELSE
+            RETURN NEXT met;
+            at := met;
+            n := n + 1;
+        END IF;
+    END LOOP;
 END
+$$;
+
+-- The same over several stretches (NULL: whatever the time), in the order of turns.
+CREATE FUNCTION peal.apps_in_turn(
+    of_lane text, are_small boolean, spans timestamptz[], after_app integer, most integer
+) RETURNS integer[]
+LANGUAGE sql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT ARRAY(
+        SELECT f.app_id
+        FROM unnest(coalesce(spans, ARRAY[NULL::timestamptz])) AS span
+        CROSS JOIN LATERAL peal.apps_with_jobs(of_lane, are_small, span, after_app, most) AS f (app_id)
+        GROUP BY f.app_id
+        ORDER BY f.app_id <= after_app, f.app_id
+        LIMIT most
+    )
 $$;
 
 -- Takes jobs of a lane that have fan-out work and nobody who does it, of each app its share, first those that waited
 -- longest; beginning with the app after the given one. `full_apps` have enough in hand. An expired lease is simply
--- taken again.
+-- taken again. `since` looks only at jobs that are free since that moment or later, so that what old snapshots keep alive
+-- costs nothing; NULL looks at all.
 CREATE FUNCTION peal.claim_jobs(
     of_lane text, token uuid, lease interval, most integer, after_app integer DEFAULT 0,
-    full_apps integer[] DEFAULT '{}'
+    full_apps integer[] DEFAULT '{}', since timestamptz DEFAULT NULL
 )
 RETURNS TABLE (job_id uuid, app_id integer, is_frozen boolean)
-LANGUAGE sql VOLATILE
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+-- A plan that was made while a table was small must not scan it when it has grown.
+SET enable_seqscan = off
 AS $$
-    WITH apps AS MATERIALIZED (
-        SELECT a.app_id, a.place FROM peal.apps_with_jobs(of_lane, after_app, most + cardinality(full_apps)) AS a
+#variable_conflict use_column
+DECLARE
+    spans constant timestamptz[] := peal.spans_since(since);
+    apps integer[];
+    share integer;
+    chosen uuid[];
+BEGIN
+    IF most <= 0 THEN
+        RETURN;
+    END IF;
+    apps := ARRAY(
+        SELECT a.app_id
+        FROM unnest(peal.apps_in_turn(of_lane, false, spans, after_app, most + cardinality(full_apps)))
+            WITH ORDINALITY AS a (app_id, place)
         WHERE a.app_id <> ALL (full_apps)
-    )
+        ORDER BY a.place
+    );
+    IF apps = '{}' THEN
+        RETURN;
+    END IF;
+    -- A quarter of the room stays free for whoever comes next.
+    share := greatest(1, (3 * most + 3) / 4 / cardinality(apps));
+    IF spans IS NULL THEN
+        chosen := ARRAY(
+            SELECT c.id
+            FROM unnest(apps) AS a (app_id)
+            CROSS JOIN LATERAL (
+                SELECT w.id FROM peal.job AS w
+                WHERE w.lane = of_lane AND w.app_id = a.app_id AND w.lease_until <= now()
+                    AND w.small_size IS NULL AND w.state IN ('available', 'running') AND w.paused_at IS NULL
+                    AND (w.frozen_at IS NULL OR w.published_pages < w.page_count)
+                ORDER BY w.lease_until, w.id
+                LIMIT share
+                FOR NO KEY UPDATE SKIP LOCKED
+            ) AS c
+            LIMIT most
+        );
+    ELSE
+        chosen := ARRAY(
+            SELECT c.id
+            FROM unnest(apps) AS a (app_id)
+            CROSS JOIN LATERAL (
+                SELECT y.id
+                FROM unnest(spans) AS span
+                CROSS JOIN LATERAL (
+                    SELECT w.id FROM peal.job AS w
+                    WHERE w.lane = of_lane AND peal.due_span(w.lease_until) = span AND w.app_id = a.app_id
+                        AND w.lease_until <= now()
+                        AND w.small_size IS NULL AND w.state IN ('available', 'running') AND w.paused_at IS NULL
+                        AND (w.frozen_at IS NULL OR w.published_pages < w.page_count)
+                    ORDER BY w.lease_until, w.id
+                    LIMIT share
+                    FOR NO KEY UPDATE SKIP LOCKED
+                ) AS y
+                LIMIT share
+            ) AS c
+            LIMIT most
+        );
+    END IF;
+    RETURN QUERY
     UPDATE peal.job AS j SET
         lease_until = now() + lease, lease_token = token, state = 'running',
         started_at = coalesce(j.started_at, clock_timestamp())
-    WHERE j.id = ANY (ARRAY(
-        SELECT c.id
-        FROM (SELECT a.app_id, a.place FROM apps AS a ORDER BY a.place OFFSET 0) AS a
-        CROSS JOIN LATERAL (
-            SELECT w.id FROM peal.job AS w
-            WHERE w.lane = of_lane AND w.app_id = a.app_id AND w.lease_until <= now()
-                AND w.small_size IS NULL AND w.state IN ('available', 'running') AND w.paused_at IS NULL
-                AND (w.frozen_at IS NULL OR w.published_pages < w.page_count)
-            ORDER BY w.lease_until, w.id
-            -- A quarter of the room stays free for whoever comes next.
-            LIMIT greatest(1, (3 * most + 3) / 4 / (SELECT count(*) FROM apps))
-            FOR NO KEY UPDATE SKIP LOCKED
-        ) AS c
-        LIMIT most
-    ))
-    RETURNING j.id, j.app_id, j.frozen_at IS NOT NULL
+    WHERE j.id = ANY (chosen)
+    RETURNING j.id, j.app_id, j.frozen_at IS NOT NULL;
+END
 $$;
 
 -- Gives up the lease of jobs, and lets no one take them up before the rest is over.

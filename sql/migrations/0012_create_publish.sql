@@ -152,47 +152,6 @@ BEGIN
 END
 $$;
 
--- Apps with small jobs of a lane: at most so many, in the order of their ids from the given one on and round again. With
--- `span`, only jobs that became due in that stretch (see peal.due_span). One look at an index for each app.
-CREATE FUNCTION peal.apps_with_small_jobs(of_lane text, span timestamptz, after_app integer, most integer)
-RETURNS SETOF integer
-LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    at integer := after_app;
-    met integer;
-    has_wrapped boolean := false;
-    n integer := 0;
-BEGIN
-    WHILE n < most LOOP
-        IF span IS NULL THEN
-            SELECT j.app_id INTO met FROM peal.job AS j
-            WHERE j.lane = of_lane AND j.app_id > at
-                AND j.small_size IS NOT NULL AND j.state = 'available' AND j.paused_at IS NULL
-            ORDER BY j.app_id
-            LIMIT 1;
-        ELSE
-            SELECT j.app_id INTO met FROM peal.job AS j
-            WHERE j.lane = of_lane AND peal.due_span(j.send_at) = span AND j.app_id > at
-                AND j.small_size IS NOT NULL AND j.state = 'available' AND j.paused_at IS NULL
-            ORDER BY j.app_id
-            LIMIT 1;
-        END IF;
-        IF has_wrapped AND coalesce(met > after_app, true) OR met IS NULL AND after_app = 0 THEN
-            RETURN;
-        ELSIF met IS NULL THEN
-            has_wrapped := true;
-            at := 0;
-        ELSE
-            RETURN NEXT met;
-            at := met;
-            n := n + 1;
-        END IF;
-    END LOOP;
-END
-$$;
-
 -- Locks the next small jobs of an app: as many as its share, after the given one, in the order of arrival; with `spans`
 -- only jobs that became due in those stretches. The share is used up when they lead to twenty recipients a place of it,
 -- though it is one job at least. A job that leads to more than a thousand is not small after all.
@@ -279,18 +238,9 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    spans constant timestamptz[] := CASE WHEN since IS NOT NULL THEN ARRAY(
-        SELECT s FROM generate_series(peal.due_span(since), now(), '10 seconds') AS s
-    ) END;
+    spans constant timestamptz[] := peal.spans_since(since);
     -- Whose jobs a round takes, in the order of turns; and the last one of each that was looked at.
-    apps integer[] := ARRAY(
-        SELECT f.app_id
-        FROM unnest(coalesce(spans, ARRAY[NULL::timestamptz])) AS span
-        CROSS JOIN LATERAL peal.apps_with_small_jobs(of_lane, span, after_app, most) AS f (app_id)
-        GROUP BY f.app_id
-        ORDER BY f.app_id <= after_app, f.app_id
-        LIMIT most
-    );
+    apps integer[] := peal.apps_in_turn(of_lane, true, spans, after_app, most);
     last_ids uuid[] := array_fill(NULL::uuid, ARRAY[cardinality(apps)]);
     more_apps integer[];
     more_ids uuid[];
