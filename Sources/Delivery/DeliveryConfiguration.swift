@@ -1,3 +1,4 @@
+package import HTTP2
 package import OpenSSL
 package import Postgres
 package import PushCore
@@ -15,6 +16,8 @@ package struct DeliveryConfiguration: Sendable {
     package var lanes: Set<Lane> = Set(Lane.allCases)
     /// The share of the database to serve; 0 unless tables are spread over several servers.
     package var slot: Int16 = 0
+    /// How the hosts of providers are looked up.
+    package var names: NameLookUp = .system
     package var retryPolicy: RetryPolicy = .standard
     package var logger: Logger
     /// How each lane behaves; the defaults are measured or taken from the providers' advice.

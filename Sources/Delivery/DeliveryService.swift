@@ -20,7 +20,7 @@ package final class DeliveryService: Sendable {
         let tls = try TLSContext(trustingAlso: configuration.caFile)
         let logger = configuration.logger
         let credentials = PostgresPool(credentials: configuration.database)
-        let tokenClient = try HTTP2Client(name: "peal-tokens", sink: { _ in })
+        let tokenClient = try HTTP2Client(name: "peal-tokens", names: configuration.names, sink: { _ in })
         let tokens = ProviderTokens(
             database: credentials,
             masterKey: configuration.masterKey,

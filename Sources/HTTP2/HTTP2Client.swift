@@ -19,18 +19,20 @@ package final class HTTP2Client: Sendable {
     ///
     /// - Parameters:
     ///   - name: the thread's name, at most 15 characters are seen.
+    ///   - names: how the hosts of pools are looked up.
     ///   - events: told of connections that come and go, on the loop's thread; must not block.
     ///   - sink: gets the completions, on the loop's thread; must not block.
     /// - Throws: `HTTP2Error` (`systemFailed`) when the kernel refuses descriptors or a thread.
     package init(
         name: String = "peal-http2",
+        names: NameLookUp = .system,
         events: (@Sendable (PoolEvent) -> Void)? = nil,
         sink: @escaping @Sendable (CompletionChunk) -> Void
     ) throws(HTTP2Error) {
         let inbox = try Inbox()
         self.inbox = inbox
         self.sink = sink
-        guard let resolver = Resolver() else {
+        guard let resolver = Resolver(names) else {
             throw HTTP2Error(.systemFailed, "No eventfd for the HTTP/2 client's look-ups: \(errorText(errno))")
         }
         let epoll = epoll_create1(Int32(EPOLL_CLOEXEC))

@@ -36,6 +36,21 @@ enum ResolverAnswer: Sendable {
     case failed(String)
 }
 
+/// How the names of hosts become addresses.
+package struct NameLookUp: Sendable {
+    let look: @Sendable (_ host: String, _ port: UInt16) -> ResolverAnswer
+
+    /// As this machine is set up.
+    package static let system = NameLookUp { $0 }
+
+    /// Looks another name up in place of a host's; nil for a host that has no address. May block.
+    package init(_ name: @escaping @Sendable (_ host: String) -> String?) {
+        look = { host, port in
+            name(host).map { Resolver.lookUp($0, port: port) } ?? .failed("the name has no address")
+        }
+    }
+}
+
 // Looks names up on threads of its own, since getaddrinfo may block for many seconds. Threads end with the resolver.
 final class Resolver: Sendable {
     private struct Question: Sendable {
@@ -48,10 +63,12 @@ final class Resolver: Sendable {
     private final class Desk: Sendable {
         let state = Mutex(State())
         let wake: CountingSemaphore
+        let names: NameLookUp
 
-        init?() {
+        init?(_ names: NameLookUp) {
             guard let wake = CountingSemaphore() else { return nil }
             self.wake = wake
+            self.names = names
         }
     }
 
@@ -67,8 +84,8 @@ final class Resolver: Sendable {
     private let desk: Desk
 
     // Nil when there is no descriptor for it, and `errno` says why.
-    init?() {
-        guard let desk = Desk() else { return nil }
+    init?(_ names: NameLookUp) {
+        guard let desk = Desk(names) else { return nil }
         self.desk = desk
     }
 
@@ -106,7 +123,7 @@ final class Resolver: Sendable {
                 return state.questions.removeFirst()
             }
             if let question {
-                question.reply(lookUp(question.host, port: question.port))
+                question.reply(desk.names.look(question.host, question.port))
                 continue
             }
             desk.wake.wait()

@@ -96,7 +96,12 @@ actor LaneWorker {
         let inbox = CompletionInbox(wakeCount: settings.wakeCount)
         self.inbox = inbox
         let events = PoolEventLog(logger)
-        client = try HTTP2Client(name: "peal-\(lane.name)", events: { events.note($0) }, sink: { inbox.put($0) })
+        client = try HTTP2Client(
+            name: "peal-\(lane.name)",
+            names: configuration.names,
+            events: { events.note($0) },
+            sink: { inbox.put($0) }
+        )
         flusher = Flusher(lane: lane, slot: slot, lease: settings.lease)
         pools = ConnectionPools(
             client: client,
