@@ -1,3 +1,5 @@
+internal import Glibc
+
 // The header blocks of a batch's requests on one connection, encoded but for what is a request's own.
 //
 // The first request of a batch goes through `firstBlock`, which enters its fields into the peer's table. Those that
@@ -74,6 +76,17 @@ final class HeaderTemplate {
             return PinnedBytes(writer.bytes)
         }
         fixedSize = HeaderTemplate.fixedSize(batch, poolFields)
+    }
+
+    // The same for another batch that has the same fields.
+    init(_ other: HeaderTemplate, for batch: RequestBatch) {
+        self.batch = batch
+        poolFields = other.poolFields
+        tableVersion = other.tableVersion
+        head = other.head
+        tail = other.tail
+        ownNames = other.ownNames
+        fixedSize = other.fixedSize
     }
 
     // MARK: Sizes
@@ -183,6 +196,26 @@ extension HeaderBlockWriter {
         } else {
             append(name, value, lookingInto: table)
         }
+    }
+}
+
+extension RequestBatch {
+    // Whether a template of one serves the other: method, shared fields and the names of own fields are the same.
+    func hasFields(of other: RequestBatch) -> Bool {
+        sharedFields.count == other.sharedFields.count && ownFields.count == other.ownFields.count
+            && holds(method, as: other.method, of: other)
+            && zip(sharedFields, other.sharedFields).allSatisfy { isSame($0, $1, of: other) }
+            && zip(ownFields, other.ownFields).allSatisfy { isSame($0, $1, of: other) }
+    }
+
+    private func isSame(_ field: Field, _ otherField: Field, of other: RequestBatch) -> Bool {
+        field.isIndexed == otherField.isIndexed && holds(field.name, as: otherField.name, of: other)
+            && holds(field.value, as: otherField.value, of: other)
+    }
+
+    private func holds(_ range: ByteRange, as otherRange: ByteRange, of other: RequestBatch) -> Bool {
+        guard range.count == otherRange.count else { return false }
+        return unsafe memcmp(bytes.pointer(to: range), other.bytes.pointer(to: otherRange), Int(range.count)) == 0
     }
 }
 

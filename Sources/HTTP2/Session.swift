@@ -132,10 +132,13 @@ final class Session {
     }
 
     private func readyTemplate(for batch: RequestBatch, _ fields: PoolFields) -> HeaderTemplate? {
-        guard let template, template.batch === batch, template.poolFields === fields,
-            template.tableVersion == table.version
-        else { return nil }
-        return template
+        guard let template, template.poolFields === fields, template.tableVersion == table.version else { return nil }
+        if template.batch === batch { return template }
+        // The batches of a job take turns, and differ in nothing that a template holds.
+        guard template.batch.hasFields(of: batch) else { return nil }
+        let other = HeaderTemplate(template, for: batch)
+        self.template = other
+        return other
     }
 
     private func appendHeaders(of entry: RequestBatch.Entry, _ template: HeaderTemplate, endsStream: Bool) {
