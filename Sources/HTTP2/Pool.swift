@@ -182,6 +182,7 @@ final class Pool {
             lastConnectCause = cause
             lastError = message
             noteFailure()
+            if cause == .tlsFailed, configuration.endsAtTLSFailure { settleAllWaiting(.unanswered(cause)) }
             loop.report(
                 id,
                 .connectFailed(cause),

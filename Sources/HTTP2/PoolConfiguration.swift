@@ -34,6 +34,8 @@ package struct PoolConfiguration: Sendable {
     package var handshakeTimeout = Duration.seconds(5)
     /// How long a request waits in the queue while no connection can take it.
     package var connectPatience = Duration.seconds(30)
+    /// Whether what waits comes back as soon as TLS came to nothing: where a person waits, a certificate is to be looked at.
+    package var endsAtTLSFailure = false
     /// The wait between attempts to connect, when they fail.
     package var backoff = Backoff(first: .milliseconds(500), longest: .seconds(60))
 

@@ -91,6 +91,7 @@ import Testing
                 }
             }
             #expect(try await rig.states() == ["active", "active"])
+            #expect(rig.simulator.ledger.connections().count == 2, "another attempt would end no better")
         }
     }
 

@@ -58,7 +58,14 @@ package struct CredentialProbe: Sendable {
     package func examine(_ app: AppID) async throws -> [Finding] {
         let pool = PostgresPool(credentials: database)
         let client = try HTTP2Client(name: "peal-probe") { _ in }
-        let tokens = ProviderTokens(database: pool, masterKey: masterKey, client: client, tls: tls, logger: logger)
+        let tokens = ProviderTokens(
+            database: pool,
+            masterKey: masterKey,
+            client: client,
+            tls: tls,
+            endsAtTLSFailure: true,
+            logger: logger
+        )
         let rows = try await pool.query(SQLText.deliveryReadCredentials, [.int32s([app.value])])
         var findings: [Finding] = []
         for row in rows.indices {
@@ -106,6 +113,7 @@ package struct CredentialProbe: Sendable {
         )
         configuration.maximumConnections = 1
         configuration.connectPatience = .seconds(10)
+        configuration.endsAtTLSFailure = true
         let pool = client.makePool(configuration)
         try client.setField("authorization", value: bearer.value, of: pool)
         return try await Self.ask(credential, client, pool)

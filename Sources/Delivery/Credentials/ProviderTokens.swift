@@ -23,6 +23,7 @@ actor ProviderTokens {
     private let masterKey: SealingKey?
     private let client: HTTP2Client
     private let tls: TLSContext
+    private let endsAtTLSFailure: Bool
     private let logger: Logger
     private let schedule: BearerSchedule
     private var records: [ProviderCredential.Version: Record] = [:]
@@ -37,6 +38,7 @@ actor ProviderTokens {
         masterKey: SealingKey?,
         client: HTTP2Client,
         tls: TLSContext,
+        endsAtTLSFailure: Bool = false,
         logger: Logger,
         schedule: BearerSchedule = BearerSchedule()
     ) {
@@ -44,6 +46,7 @@ actor ProviderTokens {
         self.masterKey = masterKey
         self.client = client
         self.tls = tls
+        self.endsAtTLSFailure = endsAtTLSFailure
         self.logger = logger
         self.schedule = schedule
     }
@@ -227,6 +230,7 @@ actor ProviderTokens {
         var configuration = PoolConfiguration(host: endpoint.host, port: endpoint.port, tls: tls)
         configuration.maximumConnections = 1
         configuration.connectPatience = .seconds(10)
+        configuration.endsAtTLSFailure = endsAtTLSFailure
         configuration.maximumBodyBytes = 16_384
         configuration.idleTimeout = .seconds(30)
         let pool = client.makePool(configuration)
