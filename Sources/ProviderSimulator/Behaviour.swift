@@ -23,6 +23,8 @@ package enum Behaviour: Sendable, Hashable {
     case goAway(GoAway)
     /// Announces another MAX_CONCURRENT_STREAMS on this connection, then accepts.
     case settings(maxConcurrentStreams: UInt32)
+    /// Announces another INITIAL_WINDOW_SIZE on this connection, at most 2^31-1, then accepts. 0 lets no body through.
+    case initialWindow(UInt32)
     /// Cuts the connection without an answer.
     case drop(ConnectionCut)
     /// Stops reading and writing on the connection but leaves the socket open: no answer, no PING ack.

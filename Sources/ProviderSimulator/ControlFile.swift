@@ -172,6 +172,7 @@ struct ControlReader {
         case "answer_then_reset": return .answerThenReset(code: UInt32(clamping: try number(first)))
         case "go_away": return .goAway(try goAway(first.value))
         case "settings": return .settings(maxConcurrentStreams: UInt32(clamping: try number(first)))
+        case "initial_window": return .initialWindow(UInt32(clamping: try number(first)))
         default: throw unknown(first.name, in: "\"do\"")
         }
     }
@@ -276,6 +277,7 @@ struct ControlReader {
         switch try behaviour(what) {
         case .goAway(let plan): action = .goAway(plan)
         case .settings(let streams): action = .settings(maxConcurrentStreams: streams)
+        case .initialWindow(let bytes): action = .initialWindow(bytes)
         case .drop(let cut): action = .drop(cut)
         case .stopReading: action = .stopReading
         case .stopAnswering: action = .stopAnswering

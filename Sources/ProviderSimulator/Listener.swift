@@ -30,7 +30,8 @@ struct Listener: Sendable {
             unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { unsafe bind(socket, $0, size) == 0 }
         }
         guard isBound, listen(socket, 1024) == 0, let bound = Self.port(of: socket) else {
-            let error = SimulatorError.system(.socket, "listening on \(place); choose another port or 0")
+            let advice = "choose another --base-port, or leave it out"
+            let error = SimulatorError.system(.socket, "listening on \(place); \(advice)")
             Glibc.close(socket)
             throw error
         }

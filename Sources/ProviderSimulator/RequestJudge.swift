@@ -257,7 +257,7 @@ final class RequestJudge {
             APNsReasons.decision(reason, status: status, timestamp: milliseconds(timestamp))
         case .fault(let fault): FCMAnswers.fault(fault)
         case .body(let status, let body): AnswerBodies.decision(status: status, body, now: clock.unixMilliseconds)
-        case .answerThenReset, .goAway, .settings: Decision(behaviour: behaviour)
+        case .answerThenReset, .goAway, .settings, .initialWindow: Decision(behaviour: behaviour)
         case .silence: .unanswered(behaviour, reason: "silence")
         case .refuseStream: .unanswered(behaviour, reason: "refused")
         case .resetStream(let code): .unanswered(behaviour, reason: "reset:\(code)")

@@ -42,6 +42,10 @@ extension ServerConnection {
         http?.submit(settings: [(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, streams)])
     }
 
+    func announce(initialWindow bytes: UInt32) {
+        http?.submit(settings: [(NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, min(bytes, UInt32(Int32.max)))])
+    }
+
     func send(_ plan: GoAway) {
         guard let http else { return }
         // Between the two steps of a graceful end the session has nothing to do, but the socket must stay.
@@ -93,6 +97,7 @@ extension ServerConnection {
         switch action {
         case .goAway(let plan): send(plan)
         case .settings(let streams): announce(streams: streams)
+        case .initialWindow(let bytes): announce(initialWindow: bytes)
         case .drop(let cut): fate = cut == .reset ? .reset : .close
         case .stopReading: freeze()
         case .stopAnswering: isMute = true

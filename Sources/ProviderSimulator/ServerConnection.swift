@@ -351,6 +351,9 @@ final class ServerConnection {
         case .settings(let streams):
             announce(streams: streams)
             respond(slot)
+        case .initialWindow(let bytes):
+            announce(initialWindow: bytes)
+            respond(slot)
         case .answerThenReset(let code):
             slot.resetAfterAnswer = code
             respond(slot)

@@ -25,6 +25,7 @@ package final class SimulatorControl: Sendable {
     package enum Action: Sendable, Hashable {
         case goAway(GoAway)
         case settings(maxConcurrentStreams: UInt32)
+        case initialWindow(UInt32)
         case drop(ConnectionCut)
         case stopReading
         case stopAnswering

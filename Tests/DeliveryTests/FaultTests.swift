@@ -167,6 +167,24 @@ import Testing
         }
     }
 
+    @Test func `a window of zero holds bodies back until it opens, and nothing is lost or repeated`() async throws {
+        try await withAPNs(devices: 200) { rig, _, devices in
+            rig.simulator.control.set(rules: [Rule(.initialWindow(0), skip: 20, times: 1)])
+            let job = try await rig.addJob("shop", devices: devices)
+            try await rig.deliver {
+                $0.maximumConnectionsPerPool = 1
+            } _: { _ in
+                let isAnnounced = try await rig.wait { rig.simulator.ledger.totals.requests > 20 }
+                #expect(isAnnounced)
+                rig.simulator.control.perform(.initialWindow(65_535))
+                let isDone = try await rig.waitUntilDone(job)
+                #expect(isDone)
+            }
+            #expect(try await rig.outcomes(job) == ["accepted": 200])
+            #expect(rig.simulator.ledger.acceptedHistogram() == [1: 200])
+        }
+    }
+
     @Test func `case 110: a graceful GOAWAY loses and repeats nothing`() async throws {
         try await withAPNs(devices: 400) { rig, _, devices in
             rig.simulator.control.set {

@@ -65,7 +65,8 @@ import Testing
               {"do": {"fcm": "quota"}, "retry_after": {"date_in_seconds": 60}, "topic": "t", "connection": 3},
               {"do": {"body": "html", "status": 502}}, {"do": {"reset_stream": 2}}, {"do": {"answer_then_reset": 8}},
               {"do": {"go_away": {"last": "graceful", "code": 0, "debug": "x", "then": "keep-open", "grace_ms": 9}}},
-              {"do": {"go_away": {"last": 2}}}, {"do": {"settings": 1}}, {"do": "silence"}, {"do": "refuse"},
+              {"do": {"go_away": {"last": 2}}}, {"do": {"settings": 1}}, {"do": {"initial_window": 0}},
+              {"do": "silence"}, {"do": "refuse"},
               {"do": "drop"}, {"do": "close"}, {"do": "stop_reading"}, {"do": "stop_answering"}]}
             """,
             to: path
@@ -85,7 +86,7 @@ import Testing
                 Rule(.fault(.quota), topic: "t", connection: 3, retryAfter: .dateInSeconds(60)),
                 Rule(.body(status: 502, .html)), Rule(.resetStream(code: 2)), Rule(.answerThenReset(code: 8)),
                 Rule(.goAway(plan)), Rule(.goAway(GoAway(lastStream: .belowNewest(2)))),
-                Rule(.settings(maxConcurrentStreams: 1)), Rule(.silence), Rule(.refuseStream),
+                Rule(.settings(maxConcurrentStreams: 1)), Rule(.initialWindow(0)), Rule(.silence), Rule(.refuseStream),
                 Rule(.drop(.reset)), Rule(.drop(.close)), Rule(.stopReading), Rule(.stopAnswering),
             ]
         )
