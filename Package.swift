@@ -31,7 +31,8 @@ let package = Package(
     platforms: [.macOS("26.0")],
     products: [.executable(name: "peal", targets: ["peal"])],
     targets: [
-        // C, each imported by one target (the simulator, a double of the providers, is the stated exception).
+        // C, each imported by one target. Two exceptions: the simulator, a double of the providers, shares nothing with
+        // the client that it tests; and the kernel's headers (CLinux) serve Threads and HTTP2.
         systemLibrary("CLinux"),
         systemLibrary("COpenSSL", pkgConfig: "openssl", package: "libssl-dev"),
         systemLibrary("CNghttp2", pkgConfig: "libnghttp2", package: "libnghttp2-dev"),
@@ -67,7 +68,7 @@ let package = Package(
             "PealRuntime",
             [
                 "PushCore", "Telemetry", "SQLText", "Postgres", "OpenSSL", "HTTP2",
-                "Scheduler", "Fanout", "Delivery", "CLinux",
+                "Scheduler", "Fanout", "Delivery",
             ]
         ),
         .executableTarget(

@@ -41,7 +41,7 @@ enum UpCommand {
             configuration.retentionDays = retentionDays
             let worker = try Worker(configuration)
             StandardOutput.error("peal: up; in another terminal: . \(database.environmentFile)")
-            _ = try await WorkerProcess.run(worker, signals: signals, logger: logger)
+            try await run(worker, on: database, signals: signals, logger: logger)
         } catch {
             try await database.stop()
             throw error
@@ -49,5 +49,30 @@ enum UpCommand {
         try await database.stop()
         StandardOutput.error("peal: stopped")
         return .success
+    }
+
+    /// Works until it is told to stop, or has no server any more.
+    private static func run(
+        _ worker: Worker,
+        on database: EmbeddedDatabase,
+        signals: sending ShutdownSignals,
+        logger: Logger
+    ) async throws {
+        let watch = Task { () -> String? in
+            guard let lastWords = await database.serverEnd() else { return nil }
+            StandardOutput.error("peal: PostgreSQL has ended; stopping")
+            await worker.stopNow()
+            return lastWords
+        }
+        _ = try await WorkerProcess.run(worker, signals: signals, logger: logger)
+        watch.cancel()
+        if let lastWords = await watch.value {
+            throw CommandError(
+                .databaseUnreachable,
+                "PostgreSQL ended by itself",
+                at: lastWords.isEmpty ? "its log is empty" : "its last words: \(lastWords)",
+                advice: "start 'peal up' again; what was committed is there"
+            )
+        }
     }
 }

@@ -25,7 +25,9 @@ import Testing
             environment["PEAL_MASTER_KEY"] = String(repeating: "77", count: 32)
             let job = try await pipeline.send { $0.ttlSeconds = 3 }
             try await withPeal(["worker"], environment: environment) { worker in
-                try await worker.waitForOutput("master key")
+                try await worker.waitForOutput("Credentials do not open with this master key")
+                try await worker.waitForOutput("PEAL_MASTER_KEY_FILE")
+                try await worker.waitForOutput("worker started")
                 try await pipeline.waitUntilCompleted(job)
                 #expect(await worker.exitStatus() == nil, "a worker outlives a credential that it cannot open")
             }

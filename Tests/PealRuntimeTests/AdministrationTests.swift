@@ -175,6 +175,12 @@ import Testing
         #expect(error?.description.contains(text) == true, "\(String(describing: error))")
     }
 
+    @Test func `a file that is no JSON is named as such`() {
+        let key = Array("-----BEGIN PRIVATE KEY-----\n".utf8)
+        let error = #expect(throws: CommandError.self) { try FCMCredential(json: key, source: "key.p8") }
+        #expect(error?.description.contains("not JSON") == true && error?.location == "key.p8")
+    }
+
     @Test func `a damaged key is refused when it is added, not at the first message`() throws {
         var json = try account()
         // In the middle of the key's base64.

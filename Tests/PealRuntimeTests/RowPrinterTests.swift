@@ -109,6 +109,41 @@ import Testing
         )
     }
 
+    @Test func `rate and time left count from the first update, and from the first after a hold`() {
+        let text = Mutex("")
+        let start = ContinuousClock.now
+        var progress = ProgressLine("Sending", unit: "recipients", now: start, isTerminal: false) { part in
+            text.withLock { $0 += part }
+        }
+        progress.show(.init(done: 50, total: 100), now: start + .seconds(10))
+        progress.show(.init(done: 60, total: 100), now: start + .seconds(11))
+        progress.show(.init(done: 60, total: 100), now: start + .seconds(13))
+        progress.show(.init(done: 70, total: 100, isHeld: true), now: start + .seconds(20))
+        progress.show(.init(done: 70, total: 100), now: start + .seconds(1_000))
+        progress.show(.init(done: 80, total: 100), now: start + .seconds(1_002))
+        #expect(
+            text.withLock { $0 } == """
+                Sending 50% 50 of 100 recipients
+                Sending 60% 60 of 100 recipients, 3/s, 12s left
+                Sending 70% 70 of 100 recipients
+                Sending 70% 70 of 100 recipients
+                Sending 80% 80 of 100 recipients, 5/s, 4.0s left
+
+                """
+        )
+        var other = ProgressLine(
+            "Sending",
+            unit: "recipients",
+            now: start,
+            isTerminal: true,
+            write: { part in text.withLock { $0 = part } },
+            columns: { nil }
+        )
+        other.show(.init(done: 50, total: 100), now: start)
+        other.show(.init(done: 60, total: 100), now: start + .seconds(1))
+        #expect(text.withLock { $0 }.hasSuffix("60 of 100 recipients, 10/s, 4.0s left"))
+    }
+
     @Test(arguments: [
         (nil, "Sending [############------------] 50% 1 of 2 recipients, 1/s, 1.0s left"),
         (60, "Sending 50% 1 of 2 recipients, 1/s, 1.0s left"), (12, "Sending 50%"),
@@ -119,6 +154,7 @@ import Testing
         var progress = ProgressLine(
             "Sending",
             unit: "recipients",
+            beginsNow: true,
             now: start,
             isTerminal: true,
             write: { part in text.withLock { $0 += part } },
@@ -135,7 +171,7 @@ import Testing
             text.withLock { $0 += part }
         }
         progress.show(.init(done: 1, total: 2, isHeld: true, note: "paused"), now: start + .seconds(1))
-        #expect(text.withLock { $0 } == "Sending 50% 1 of 2 recipients, 1/s, paused\n")
+        #expect(text.withLock { $0 } == "Sending 50% 1 of 2 recipients, paused\n")
     }
 
     @Test(arguments: [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567"), (-4321, "-4,321")])

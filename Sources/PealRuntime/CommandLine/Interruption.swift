@@ -19,6 +19,23 @@ package enum Interruption {
         throw CommandError(number == SIGTERM ? .terminated : .interrupted, "stopped", at: consequence)
     }
 
+    /// Does some work, and cancels it when a signal is noted: what it then throws is up to it.
+    package static func cancelling<Value: Sendable>(
+        _ work: @escaping @Sendable () async throws -> Value
+    ) async throws -> Value {
+        let task = Task { try await work() }
+        let watch = Task {
+            while caught.load(ordering: .relaxed) == 0 { try await Task.sleep(for: .milliseconds(50)) }
+            task.cancel()
+        }
+        defer { watch.cancel() }
+        return try await withTaskCancellationHandler {
+            try await task.value
+        } onCancel: {
+            task.cancel()
+        }
+    }
+
     private static func noteSignal(_ number: Int32) {
         guard caught.exchange(number, ordering: .relaxed) != 0 else { return }
         signal(number, SIG_DFL)

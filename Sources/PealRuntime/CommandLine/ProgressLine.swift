@@ -22,20 +22,29 @@ package struct ProgressLine {
         }
     }
 
+    private struct Base {
+        let done: Int
+        let share: Double
+        let at: ContinuousClock.Instant
+    }
+
     private let label: String
     private let unit: String
     private let isTerminal: Bool
     private let columns: () -> Int?
     private let interval: Duration
     private let write: (String) -> Void
-    private let start: ContinuousClock.Instant
+    /// Where rate and time left are counted from: what had been done when we began to look, or when a hold was over.
+    private var base: Base?
     private var lastShown: ContinuousClock.Instant?
     private var lastUpdate: Update?
 
-    /// Progress of something that begins now. Redraws ten times a second on a terminal, else prints every two seconds.
+    /// Progress of something. Redraws ten times a second on a terminal, else prints every two seconds.
+    /// - Parameter beginsNow: nothing is done yet; else the first update says what was done before.
     package init(
         _ label: String,
         unit: String,
+        beginsNow: Bool = false,
         now: ContinuousClock.Instant = .now,
         isTerminal: Bool = StandardOutput.errorIsTerminal,
         write: @escaping (String) -> Void = StandardOutput.errorText,
@@ -47,17 +56,19 @@ package struct ProgressLine {
         self.columns = columns
         self.interval = isTerminal ? .milliseconds(100) : .seconds(2)
         self.write = write
-        self.start = now
+        base = beginsNow ? Base(done: 0, share: 0, at: now) : nil
     }
 
     /// Shows the update if it is time to.
     package mutating func show(_ update: Update, now: ContinuousClock.Instant = .now) {
+        keepBase(update, now: now)
         let due = lastShown.map { now - $0 >= interval } ?? true
         if due { draw(update, now: now) }
     }
 
     /// Shows the last update in any case, and leaves the line.
     package mutating func finish(_ update: Update, now: ContinuousClock.Instant = .now) {
+        keepBase(update, now: now)
         draw(update, now: now)
         if isTerminal { write("\n") }
     }
@@ -67,12 +78,24 @@ package struct ProgressLine {
         if isTerminal, lastShown != nil { write("\r\u{1B}[K") }
     }
 
+    private mutating func keepBase(_ update: Update, now: ContinuousClock.Instant) {
+        if update.isHeld {
+            base = nil
+        } else if base == nil {
+            base = Base(done: update.done, share: Self.share(update) ?? 0, at: now)
+        }
+    }
+
+    private static func share(_ update: Update) -> Double? {
+        update.share ?? update.total.map { $0 == 0 ? 1 : min(1, Double(update.done) / Double($0)) }
+    }
+
     private mutating func draw(_ update: Update, now: ContinuousClock.Instant) {
-        let text = describe(update, elapsed: now - start)
+        let text = describe(update, now: now)
         if isTerminal {
             // A line that is wider than the terminal could not be redrawn. The bar goes first.
             let limit = columns().map { max(1, $0 - 1) } ?? Int.max
-            let fitting = text.count <= limit ? text : describe(update, elapsed: now - start, hasBar: false)
+            let fitting = text.count <= limit ? text : describe(update, now: now, hasBar: false)
             write("\r\u{1B}[K\(fitting.prefix(limit))")
         } else if update != lastUpdate {
             write(text + "\n")
@@ -81,9 +104,8 @@ package struct ProgressLine {
         lastUpdate = update
     }
 
-    private func describe(_ update: Update, elapsed: Duration, hasBar: Bool = true) -> String {
-        let seconds = elapsed / .seconds(1)
-        let share = update.share ?? update.total.map { $0 == 0 ? 1 : min(1, Double(update.done) / Double($0)) }
+    private func describe(_ update: Update, now: ContinuousClock.Instant, hasBar: Bool = true) -> String {
+        let share = Self.share(update)
         var text = label
         if let share {
             if isTerminal, hasBar { text += " \(Self.bar(share))" }
@@ -92,10 +114,15 @@ package struct ProgressLine {
         text += " \(Digits.grouped(update.done))"
         if let total = update.total { text += " of \(Digits.grouped(total))" }
         text += " \(unit)"
-        // Before that a rate says more about the clock than about the work.
-        if seconds >= 0.5 { text += ", \(Digits.grouped(Int(Double(update.done) / seconds)))/s" }
-        if let share, share > 0, share < 1, !update.isHeld {
-            text += ", \(Digits.duration(seconds * (1 - share) / share)) left"
+        if let base {
+            let seconds = (now - base.at) / .seconds(1)
+            // Before that a rate says more about the clock than about the work.
+            if seconds >= 0.5 {
+                text += ", \(Digits.grouped(Int(Double(update.done - base.done) / seconds)))/s"
+                if let share, share > base.share, share < 1 {
+                    text += ", \(Digits.duration(seconds * (1 - share) / (share - base.share))) left"
+                }
+            }
         }
         return update.note.isEmpty ? text : "\(text), \(update.note)"
     }

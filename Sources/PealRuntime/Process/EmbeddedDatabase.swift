@@ -24,6 +24,7 @@ package struct EmbeddedDatabase: Sendable {
     ) async throws -> EmbeddedDatabase {
         let directory = try absolutePath(makeDirectory(directory))
         let options = PrivateClusterOptions(directory: "\(directory)/postgres", logger: logger)
+        let ownKeyFile = "\(directory)/master.key"
         let (masterKey, masterKeyFile, isNew) = try masterKey(settings, directory: directory, cluster: options)
         let cluster: PrivateCluster
         do {
@@ -38,6 +39,9 @@ package struct EmbeddedDatabase: Sendable {
             let url = cluster.connectionString(database: "peal")
             let connection = try await Database.connect(url, purpose: "up")
             try await Database.migrator(logger: logger).migrate(connection)
+            if masterKeyFile != ownKeyFile {
+                try await checkKey(masterKey, against: ownKeyFile, Credentials(connection))
+            }
             await connection.close()
             let environmentFile = "\(directory)/env"
             let variables = [
@@ -61,6 +65,30 @@ package struct EmbeddedDatabase: Sendable {
     /// Stops the server in order; everything that was committed is on disk.
     package func stop() async throws {
         try await cluster.stop()
+    }
+
+    /// Returns when the server has ended by itself, with its last words; nil when the task is cancelled first.
+    package func serverEnd() async -> String? {
+        while await cluster.isRunning {
+            do { try await Task.sleep(for: .milliseconds(500)) } catch { return nil }
+        }
+        let log = try? FileContents.read("\(cluster.options.directory)/server.log", limitBytes: 64 << 20)
+        return log.map { String(decoding: $0, as: UTF8.self).split(separator: "\n").last.map(String.init) ?? "" } ?? ""
+    }
+
+    /// Refuses a configured key that opens nothing where the directory's own key does: it was set for something else.
+    private static func checkKey(_ key: SealingKey, against path: String, _ credentials: Credentials) async throws {
+        guard unsafe access(path, F_OK) == 0 else { return }
+        let count = try await credentials.list(slug: nil).count
+        guard count > 0, try await credentials.openFailures(slug: nil, sealingKey: key).count == count else { return }
+        let own = try SealingKey(text: String(decoding: FileContents.read(path, limitBytes: 4096), as: UTF8.self))
+        guard try await credentials.openFailures(slug: nil, sealingKey: own).count < count else { return }
+        throw CommandError(
+            .refused,
+            "the configured master key opens none of the \(counted(count, "credential")) of this database",
+            at: "PEAL_MASTER_KEY or PEAL_MASTER_KEY_FILE",
+            advice: "unset it: \(path) is the key that sealed them"
+        )
     }
 
     private static func makeDatabase(_ cluster: PrivateCluster) async throws {

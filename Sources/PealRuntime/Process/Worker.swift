@@ -1,5 +1,6 @@
 import Delivery
 import Fanout
+import OpenSSL
 import Postgres
 import PushCore
 import Scheduler
@@ -53,6 +54,9 @@ package final class Worker: Sendable {
     package func run() async throws {
         let connection = try await PostgresConnection.connect(configuration.database)
         try await Database.migrator(logger: configuration.logger).schemaRangeCheck(connection)
+        if let masterKey = configuration.masterKey, configuration.roles.contains(.delivery) {
+            try await checkCredentials(Credentials(connection), masterKey)
+        }
         await connection.close()
         configuration.logger.info(
             "worker started",
@@ -66,6 +70,22 @@ package final class Worker: Sendable {
         }
         listening.cancel()
         await listening.value
+    }
+
+    /// A wrong master key is said at once, not at the first message. It ends nothing: other credentials may open.
+    private func checkCredentials(_ credentials: Credentials, _ masterKey: SealingKey) async throws {
+        let failures = try await credentials.openFailures(slug: nil, sealingKey: masterKey)
+        guard let first = failures.first else { return }
+        configuration.logger.warning(
+            "Credentials do not open with this master key, and their messages wait",
+            [
+                .count: .number(failures.count), .credentialID: .number(Int(first.id)),
+                .errorMessage: .text(
+                    "\(first.reason). Set PEAL_MASTER_KEY or PEAL_MASTER_KEY_FILE to the key that sealed them, "
+                        + "or add them again"
+                ),
+            ]
+        )
     }
 
     /// Claims nothing more, waits up to the drain limit for what is on the wire, writes its results, gives up leases.

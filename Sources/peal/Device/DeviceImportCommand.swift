@@ -32,7 +32,7 @@ extension Command {
         let report = try arguments.text("report").map { path throws(CommandError) in
             try ImportReport(path: path, inputPath: input)
         }
-        var session = DeviceImportSession(path: input, report: report)
+        var session = DeviceImportSession(path: input, report: report, firstLine: firstLine)
         Interruption.catchSignals()
         return try await session.run(DeviceImport(app: app, connection: connection), firstLine: firstLine)
     }
@@ -46,11 +46,12 @@ private struct DeviceImportSession {
     let path: String
     let report: ImportReport?
     private var noticeCount = 0
-    private var progress = ProgressLine("Importing", unit: "rows")
+    private var progress: ProgressLine
 
-    init(path: String, report: ImportReport?) {
+    init(path: String, report: ImportReport?, firstLine: Int) {
         self.path = path
         self.report = report
+        progress = ProgressLine("Importing", unit: "rows", beginsNow: firstLine <= 2)
     }
 
     mutating func run(_ work: DeviceImport, firstLine: Int) async throws -> ExitStatus {
@@ -70,6 +71,7 @@ private struct DeviceImportSession {
             return result.refused == 0 ? .success : .refused
         } catch let failure as DeviceImport.Failure {
             if failure.report.read > 0 { progress.finish(update(failure.report, share: nil)) }
+            try Interruption.check(Self.resumption(failure.report))
             let error = CommandError(describing: failure.underlying)
             if error.status == .interrupted || error.status == .terminated { throw error }
             let location = [error.location, Self.resumption(failure.report)].filter { !$0.isEmpty }

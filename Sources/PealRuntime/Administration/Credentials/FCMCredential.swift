@@ -42,7 +42,7 @@ package struct FCMCredential: Sendable {
             let text = json.starts(with: [0xEF, 0xBB, 0xBF]) ? Array(json.dropFirst(3)) : json
             value = try JSONValue.parse(text, root: "service account")
         } catch {
-            throw refusal(error.description, source)
+            throw refusal("it is not JSON (\(error.description)); expected is the service account's JSON file", source)
         }
         guard case .object(let account) = value else {
             throw refusal("the service account must be a JSON object, found \(value.kindName)", source)

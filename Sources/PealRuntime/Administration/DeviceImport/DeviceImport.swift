@@ -54,7 +54,7 @@ package struct DeviceImport: Sendable {
                 guard let header = await file.header else { preconditionFailure("a chunk without a header") }
                 // The next chunk is read while the database works on this one.
                 let next = Task { try await file.nextChunk() }
-                let changes = try await store(current, header)
+                let changes = try await Interruption.cancelling { try await store(current, header) }
                 report.add(current, changes)
                 try onChunk(report, file.byteCount, current.notices)
                 chunk = try await next.value

@@ -1,0 +1,84 @@
+import Glibc
+import Postgres
+import PushCore
+import TestSupport
+import Testing
+
+/// Commands that end in the middle of something, or have lost what they need.
+@Suite struct StoppedCommandTests {
+    @Test(.timeLimit(.minutes(4)))
+    func `peal up ends when its server does, with status 3 and the server's last words`() async throws {
+        try await withScratchDirectory { directory in
+            try await withPeal(["up", "--data", "data"], environment: [:], in: directory) { up in
+                try await up.waitForOutput("peal: up;", upTo: .seconds(60))
+                let lockFile = "\(directory)/data/postgres/data/postmaster.pid"
+                let killed = try await runCommand(["sh", "-c", "kill -9 $(head -n 1 \(lockFile))"])
+                #expect(killed.status == 0, "\(killed.output)")
+                try await up.expectExit(3, upTo: .seconds(40))
+                #expect(up.output.contains("PostgreSQL ended by itself; its last words: "), "\(up.output)")
+            }
+        }
+    }
+
+    @Test(.timeLimit(.minutes(4)))
+    func `peal up refuses a key that opens nothing where its own does, and leaves its environment file alone`()
+        async throws
+    {
+        try await withScratchDirectory { directory in
+            let up = { (environment: [String: String], body: (PealProcess) async throws -> Void) in
+                try await withPeal(["up", "--data", "data"], environment: environment, in: directory, body)
+            }
+            try await up([:]) { up in
+                try await up.waitForOutput("peal: up;", upTo: .seconds(60))
+                let added = try await runCommand([
+                    "sh", "-ec",
+                    """
+                    cd \(directory); . data/env; peal app create shop
+                    openssl ecparam -genkey -noout -name prime256v1 | openssl pkcs8 -topk8 -nocrypt > key.p8
+                    peal credential add shop apns --key key.p8 --key-id ABCDEFGHIJ --team-id ABCDEFGHIJ \
+                        --topic com.example.shop --environment production
+                    """,
+                ])
+                #expect(added.status == 0, "\(added.output)")
+                await up.signal(SIGTERM)
+                try await up.expectExit(0, upTo: .seconds(40))
+            }
+            let former = try await runCommand(["cat", "\(directory)/data/env"]).output
+            try await up(["PEAL_MASTER_KEY": String(repeating: "77", count: 32)]) { up in
+                try await up.expectExit(4, upTo: .seconds(60))
+                #expect(up.output.contains("opens none of the 1 credential"), "\(up.output)")
+                #expect(up.output.contains("\(directory)/data/master.key"), "\(up.output)")
+            }
+            #expect(try await runCommand(["cat", "\(directory)/data/env"]).output == former)
+        }
+    }
+
+    @Test(.timeLimit(.minutes(4)), arguments: [SIGTERM, SIGINT])
+    func `an import that waits for the database stops at a signal`(signal: Int32) async throws {
+        try await withSendFixture { fixture in
+            try await withScratchDirectory { directory in
+                let file = "\(directory)/devices.csv"
+                let made = try await runCommand([
+                    "sh", "-c", "printf 'channel,token,external_id\\nandroid,demo:1,customer-1\\n' > \(file)",
+                ])
+                #expect(made.status == 0)
+                let blocker = try await fixture.database.connect()
+                _ = try await blocker.execute("BEGIN")
+                _ = try await blocker.execute("LOCK TABLE peal.device IN ACCESS EXCLUSIVE MODE")
+                let environment = ["PEAL_DATABASE_URL": fixture.database.connectionString]
+                try await withPeal(["device", "import", "shop", file], environment: environment) { peal in
+                    try await wait(for: "the import to wait for the lock") {
+                        let waiting = """
+                            SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'peal.device'::regclass
+                            """
+                        return try await fixture.number(waiting) > 0
+                    }
+                    await peal.signal(signal)
+                    try await peal.expectExit(128 + signal, upTo: .seconds(20))
+                    #expect(peal.output.contains("nothing was imported"), "\(peal.output)")
+                }
+                await blocker.close()
+            }
+        }
+    }
+}
