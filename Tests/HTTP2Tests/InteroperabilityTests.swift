@@ -11,13 +11,7 @@ struct InteroperabilityTests {
         let server = try NghttpdServer()
         let collector = Collector()
         let client = try HTTP2Client { collector.take($0) }
-        var configuration = PoolConfiguration(
-            host: "localhost",
-            port: server.port,
-            tls: try TLSContext(trustingAlso: server.caFile)
-        )
-        configuration.initialStreams = 100
-        configuration.backoff = Backoff(first: .milliseconds(20), longest: .milliseconds(100))
+        var configuration = try Self.pool(to: server)
         configuration.responseFields = ["server", "nothing", "content-length"]
         let pool = client.makePool(configuration)
         try client.setField("authorization", value: Array("bearer abc".utf8), of: pool)
@@ -44,5 +38,36 @@ struct InteroperabilityTests {
         #expect(status.queued == 0 && status.streamsInFlight == 0 && status.requestsFramed == 10_000)
         await client.stop(within: .seconds(5))
         #expect(await client.status(of: pool) == nil)
+    }
+
+    private static func pool(to server: NghttpdServer) throws -> PoolConfiguration {
+        var configuration = PoolConfiguration(
+            host: "localhost",
+            port: server.port,
+            tls: try TLSContext(trustingAlso: server.caFile)
+        )
+        configuration.initialStreams = 100
+        configuration.backoff = Backoff(first: .milliseconds(20), longest: .milliseconds(100))
+        return configuration
+    }
+
+    // PEAL_WINDOW_REQUESTS makes a long run of it by hand.
+    @Test func `a server that opens its windows byte by byte gets every body whole`() async throws {
+        let count = environmentNumber("PEAL_WINDOW_REQUESTS") ?? 500
+        let server = try NghttpdServer(options: ["--window-bits=1", "--echo-upload"])
+        let collector = Collector()
+        let client = try HTTP2Client { collector.take($0) }
+        let pool = client.makePool(try Self.pool(to: server))
+        var builder = RequestBatchBuilder(timeLimit: .seconds(50), reserving: count)
+        let path = builder.store("/")
+        for number in 0..<count {
+            try builder.add(path: path, body: builder.makeBody(.bytes(builder.store("body of \(number)"))))
+        }
+        client.submit(builder.finish(), tag: 1, to: pool)
+        let seen = await collector.wait(for: count)
+        #expect(seen.isEachOnce(count) && seen.allSatisfy { $0.status == 200 })
+        #expect(seen.allSatisfy { $0.body == Array("body of \($0.index)".utf8) })
+        #expect(await client.status(of: pool)?.requestsFramed == count)
+        await client.stop(within: .zero)
     }
 }

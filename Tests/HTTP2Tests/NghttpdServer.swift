@@ -8,7 +8,7 @@ final class NghttpdServer {
     private let directory: String
     private let process: pid_t
 
-    init(streams: Int = 100) throws {
+    init(streams: Int = 100, options: [String] = []) throws {
         port = try FreePort.make()
         directory = try TemporaryDirectory.make()
         let identity = try ServerIdentity(hosts: ["localhost", "127.0.0.1"])
@@ -17,7 +17,8 @@ final class NghttpdServer {
         try TemporaryDirectory.write(identity.keyPEM, to: directory + "/key.pem")
         try TemporaryDirectory.write(Array("hello".utf8), to: directory + "/file")
         process = try NghttpdServer.spawn(
-            ["nghttpd", "-m", "\(streams)", "-d", directory, "\(port)", directory + "/key.pem", caFile]
+            ["nghttpd", "-m", "\(streams)", "-d", directory] + options
+                + ["\(port)", directory + "/key.pem", caFile]
         )
     }
 

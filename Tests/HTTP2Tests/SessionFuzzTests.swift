@@ -66,20 +66,26 @@ import Testing
         for size in [Int.max, 1, 13] { #expect(try run(Self.conversation, cutAt: size, batch) == nil) }
     }
 
-    // PEAL_FUZZ_ROUNDS makes a long run of it by hand.
+    // PEAL_FUZZ_ROUNDS makes a long run of it by hand, PEAL_FUZZ_SEED one that goes on where another ended.
     @Test func `a peer that sends anything at all does no harm`() throws {
-        let rounds = unsafe getenv("PEAL_FUZZ_ROUNDS").flatMap { unsafe Int(String(cString: $0)) } ?? 3000
+        let rounds = environmentNumber("PEAL_FUZZ_ROUNDS") ?? 3000
+        let first = environmentNumber("PEAL_FUZZ_SEED") ?? 0
         let batch = try SessionRig.makeBatch(8, bodyBytes: 20_000)
         var mutations = 0
         var faults = 0
-        for round in 0..<rounds {
+        for round in first..<first + rounds {
             var generator = SeededGenerator(seed: UInt64(round))
             var bytes = Self.conversation
             mutations += Self.mutate(&bytes, &generator)
             let size = [Int.max, 1, 7, 64][Int(generator.next() % 4)]
             if try run(bytes, cutAt: size, batch) != nil { faults += 1 }
         }
-        print("seeds 0..<\(rounds): \(mutations) mutations, \(faults) connections ended")
+        print("seeds \(first)..<\(first + rounds): \(mutations) mutations, \(faults) connections ended")
         #expect(faults > rounds / 10 && faults < rounds)
     }
+}
+
+/// A number for a long run by hand; nil when the variable is not set.
+func environmentNumber(_ name: String) -> Int? {
+    unsafe getenv(name).flatMap { unsafe Int(String(cString: $0)) }
 }
