@@ -53,7 +53,7 @@ struct InteroperabilityTests {
 
     // PEAL_WINDOW_REQUESTS makes a long run of it by hand.
     @Test func `a server that opens its windows byte by byte gets every body whole`() async throws {
-        let count = environmentNumber("PEAL_WINDOW_REQUESTS") ?? 500
+        let count = environmentNumber("PEAL_WINDOW_REQUESTS") ?? 200
         let server = try NghttpdServer(options: ["--window-bits=1", "--echo-upload"])
         let collector = Collector()
         let client = try HTTP2Client { collector.take($0) }
