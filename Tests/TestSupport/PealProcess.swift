@@ -48,13 +48,6 @@ package actor PealProcess {
         return status
     }
 
-    /// The most memory that it has used, in KiB; nil when it has ended.
-    package func peakMemoryKiB() -> Int? {
-        guard let child else { return nil }
-        let line = fileText("/proc/\(child.processID)/status").split(separator: "\n").first { $0.hasPrefix("VmHWM:") }
-        return line.flatMap { Int($0.filter(\.isNumber)) }
-    }
-
     private var ended: Int32?
 
     /// Waits for the end. Throws, with what the process wrote, when that takes too long.

@@ -210,6 +210,26 @@ package struct Pipeline: Sendable {
         }
     }
 
+    /// How many recipients of a job may have been sent and have no result, or one that says so: what promise 3 bounds, to
+    /// be read while nobody has anything in hand.
+    package func recipientsInDoubt(_ job: JobID) async throws -> Int {
+        Int(
+            try await fixture.number(
+                """
+                SELECT count(*) FROM (
+                    SELECT b.size, b.done, b.sending_to FROM peal.batch AS b WHERE b.job_id = $1
+                    UNION ALL
+                    SELECT d.size, d.done, d.sending_to FROM peal.batch_delayed AS d WHERE d.job_id = $1
+                ) AS s
+                CROSS JOIN LATERAL generate_series(0, least(s.size, s.sending_to) - 1) AS i (n)
+                WHERE get_bit(s.done, i.n) = 0
+                """,
+                [.job(job)]
+            )
+                + fixture.number("SELECT count(*) FROM peal.result WHERE job_id = $1 AND outcome = 7", [.job(job)])
+        )
+    }
+
     /// Brings the end of every lease on batches and jobs forward to now, as if their holders had been silent for long.
     package func endLeases() async throws {
         try await fixture.query("UPDATE peal.batch SET lease_until = now() WHERE lease_until > now()")
