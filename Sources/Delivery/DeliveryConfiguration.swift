@@ -6,7 +6,7 @@ package import Telemetry
 
 /// What delivery is given by the process that runs it.
 package struct DeliveryConfiguration: Sendable {
-    /// Where the database is. Each lane opens two connections, the credentials one.
+    /// Where the database is. Each lane opens two connections, and two more are for the credential work of all.
     package var database: PostgresConfiguration
     /// Opens sealed credentials. Without it nothing can be sent, and batches wait.
     package var masterKey: SealingKey?
@@ -54,7 +54,8 @@ package struct LaneSettings: Sendable {
     /// Batches of one claim at most.
     package var claimLimit: Int
     /// Recipients that may be permitted ahead of what is settled and of the streams that are open, see `AheadBudget`.
-    /// Those of all lanes together are the one flush of promise 3.
+    /// Those of all lanes together are the one flush of promise 3, but for one recipient of each pool: however much the
+    /// others have ahead, a pool that has nothing ahead may send one.
     package var aheadLimit: Int
     /// A flush is due so long after something was settled.
     package var flushInterval: Duration

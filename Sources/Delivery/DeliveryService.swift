@@ -37,7 +37,15 @@ package final class DeliveryService: Sendable {
             logger: logger
         )
         workers = try configuration.lanes.sorted { $0.rawValue < $1.rawValue }.map {
-            try LaneWorker(configuration, lane: $0, tls: tls, store: store, tokens: tokens, holds: holds)
+            try LaneWorker(
+                configuration,
+                lane: $0,
+                tls: tls,
+                notes: credentials,
+                store: store,
+                tokens: tokens,
+                holds: holds
+            )
         }
         self.tokenClient = tokenClient
         self.credentials = credentials

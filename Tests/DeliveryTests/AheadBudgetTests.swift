@@ -23,8 +23,25 @@ import Testing
         }
     }
 
+    @Test(arguments: [LaneSettings.call, .transactional, .campaign].map(\.aheadLimit))
+    func `promise 10: however many pools stand still, one that comes may send`(limit: Int) {
+        let pools = 1_000
+        var pace: [Int: Int] = [:]
+        for pool in 0..<pools { pace[pool] = limit }
+        var budget = AheadBudget(limit: limit, streams: [:], pace: pace)
+        var doubt = 0
+        for pool in 0..<pools {
+            let room = budget.room(for: pool)
+            #expect(room >= 1, "pool \(pool)")
+            budget.add(room, to: pool)
+            doubt += room
+            #expect(budget.room(for: pool) == 0, "pool \(pool)")
+        }
+        #expect(doubt <= limit + pools)
+    }
+
     @Test(arguments: [250, 750, 4_000])
-    func `promise 3: the doubt is never more than the streams and the limit`(limit: Int) {
+    func `promise 3: the doubt is never more than the streams, the limit and one for each pool`(limit: Int) {
         var random = SystemRandomNumberGenerator()
         for _ in 0..<200 {
             var streams: [Int: Int] = [:]
@@ -48,7 +65,7 @@ import Testing
                     first += window
                 }
                 let doubt = ahead.reduce(first, +)
-                #expect(doubt <= streams.values.reduce(limit, +))
+                #expect(doubt <= streams.values.reduce(limit, +) + streams.count)
             }
         }
     }

@@ -179,6 +179,32 @@ import Testing
         }
     }
 
+    @Test func `promise 8: a provider that is busy when it is asked about a credential has not accepted it`()
+        async throws
+    {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop", onCredentialFailure: "hold")
+            try await rig.addFCM(app)
+            let devices = try await rig.addDevices(app, tokens: (0..<10).map { "t\($0)" }, channel: "android")
+            // All are refused until the bearer is another; the first one that carries it is the probe.
+            rig.simulator.control.set(rules: [
+                Rule(.fault(.permissionDenied), role: .fcm, untilBearerChanges: true),
+                Rule(.fault(.unavailable), role: .fcm, times: 1), Rule(.fault(.permissionDenied), role: .fcm),
+                Rule(.accept, role: .oauth, delayMilliseconds: 300),
+            ])
+            let job = try await rig.addJob("shop", devices: devices) { $0.route = .fcm }
+            try await rig.deliver { _ in
+                let isOver = try await rig.wait { try await rig.number("SELECT count(*) FROM peal.batch") == 0 }
+                #expect(isOver)
+            }
+            #expect(try await rig.outcomes(job).isEmpty)
+            #expect(try await rig.remaining(job) == 10)
+            let reasons = try await rig.texts("SELECT DISTINCT reason FROM peal.batch_delayed ORDER BY 1")
+            #expect(reasons == ["PERMISSION_DENIED", "UNAVAILABLE"])
+            #expect(try await rig.accountingFaults() == 0)
+        }
+    }
+
     @Test func `case 92: without an access token nothing is sent, and no recipient is blamed`() async throws {
         try await DeliveryRig.with { rig in
             let app = try await rig.addApp("shop")

@@ -153,6 +153,50 @@ import Testing
         }
     }
 
+    @Test func `promise 9: a device that somebody has locked holds up nobody, and is disabled afterwards`() async throws
+    {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app)
+            let other = try await rig.addApp("talk")
+            try await rig.addAPNs(other)
+            let tokens = DeliveryRig.tokens(2)
+            let devices = try await rig.addDevices(app, tokens: tokens)
+            let others = try await rig.addDevices(other, tokens: DeliveryRig.tokens(500, seed: 1))
+            rig.simulator.control.add(Rule(.reject(reason: "Unregistered", timestamp: .now), tokenPrefix: tokens[0]))
+            rig.simulator.control.add(Rule(.reject(reason: "Unregistered", timestamp: .now), tokenPrefix: tokens[1]))
+            let blocker = try await rig.hold("SELECT FROM peal.device WHERE id = \(devices[0]) FOR UPDATE")
+            let dead = try await rig.addJob("shop", devices: devices)
+            try await rig.deliver { service in
+                #expect(try await rig.waitUntilDone(dead))
+                // Who is not locked need not wait for it either.
+                #expect(try await rig.wait { try await disabled(rig) == [tokens[1]: "Unregistered"] })
+                let push = try await rig.addJob("talk", devices: [others[0]])
+                service.wake(.campaign)
+                // A statement that waits for a lock may wait for 30 seconds.
+                #expect(try await rig.waitUntilDone(push, upTo: .seconds(10)))
+                #expect(try await rig.outcomes(push) == ["accepted": 1])
+
+                rig.simulator.control.set { $0.latencyMilliseconds = 300 }
+                let stopped = try await rig.addJob("talk", devices: others) { $0.batchSize = 100 }
+                service.wake(.campaign)
+                #expect(await rig.simulator.ledger.waitUntil(4))
+                _ = try await rig.query("SELECT peal.cancel_job($1)", [.job(stopped)])
+                await service.checkControl()
+                let isStopped = try await rig.wait(upTo: .seconds(10)) {
+                    _ = try await rig.query("SELECT peal.sweep_ended_jobs(10, 50000)")
+                    return try await rig.remaining(stopped) == 0
+                }
+                #expect(isStopped)
+                #expect(try await rig.outcomes(stopped)["cancelled", default: 0] > 0)
+
+                await blocker.close()
+                #expect(try await rig.wait { try await disabled(rig).count == 2 })
+            }
+            #expect(try await rig.accountingFaults() == 0)
+        }
+    }
+
     @Test(arguments: [
         (FCMFault.unregistered, "UNREGISTERED", true), (.invalidToken, "INVALID_ARGUMENT", true),
         (.invalidField, "INVALID_ARGUMENT", false), (.tooBig, "INVALID_ARGUMENT", false),

@@ -44,17 +44,39 @@ import Testing
             rig.simulator.control.set(rules: [Rule(.silence, role: .oauth)])
             let worker = try await rig.startWorker()
             #expect(await rig.simulator.ledger.waitUntil(1))
-            let hasEnded = Mutex(false)
-            let stopping = Task {
-                await worker.stop(within: .milliseconds(100))
-                hasEnded.withLock { $0 = true }
-            }
-            // The request itself may take 15 seconds.
-            #expect(try await rig.wait(upTo: .seconds(10)) { hasEnded.withLock { $0 } })
-            await stopping.value
+            try await expectPromptStop(of: worker, within: .milliseconds(100), rig)
             #expect(try await rig.remaining(job) == 1)
             #expect(try await rig.number("SELECT count(*) FROM peal.batch WHERE lease_until > now()") == 0)
         }
+    }
+
+    @Test func `a stop does not wait for a provider that is asked about a credential and is silent`() async throws {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app)
+            let devices = try await rig.addDevices(app, tokens: DeliveryRig.tokens(1))
+            let job = try await rig.addJob("shop", devices: devices)
+            // With one message only, the provider is asked with a request of our own.
+            rig.simulator.control.set(rules: [
+                Rule(.reject(reason: "InvalidProviderToken"), times: 1), Rule(.silence),
+            ])
+            let worker = try await rig.startWorker()
+            #expect(await rig.simulator.ledger.waitUntil(2))
+            try await expectPromptStop(of: worker, within: .seconds(30), rig)
+            #expect(try await rig.remaining(job) == 1)
+            #expect(try await rig.number("SELECT count(*) FROM peal.batch WHERE lease_until > now()") == 0)
+        }
+    }
+
+    /// What is asked of others may take 15 seconds, the stop may not.
+    private func expectPromptStop(of worker: Worker, within limit: Duration, _ rig: DeliveryRig) async throws {
+        let hasEnded = Mutex(false)
+        let stopping = Task {
+            await worker.stop(within: limit)
+            hasEnded.withLock { $0 = true }
+        }
+        #expect(try await rig.wait(upTo: .seconds(10)) { hasEnded.withLock { $0 } })
+        await stopping.value
     }
 
     @Test func `a batch that is given back as it was is given back again where the first try may have failed`()
@@ -85,7 +107,7 @@ import Testing
             let remainder = try await flusher.remainder(of: plan, on: rig.connection)
             #expect(remainder.unwritten == [1] && remainder.written.isEmpty)
             let report = try await flusher.write(plan, on: rig.connection)
-            #expect(report.ours == [row.id.value])
+            #expect(report.ours == [1])
             #expect(try await rig.number("SELECT count(*) FROM peal.batch WHERE lease_until <= now()") == 1)
         }
     }

@@ -22,6 +22,7 @@ CREATE TABLE peal.token_verdict (
 -- changes nothing, and nothing of it is believed.
 -- accepted: pushes that were accepted since the worker's last report; suspects: devices whose tokens look dead in a way
 -- that a wrong setting would give; others: how many more look dead in a way that only an unproven setting would give.
+-- Throws 55P03 when somebody keeps the credential or its row locked.
 -- is_proven: a push was accepted with these settings. is_high: too many of the last answers were suspects.
 -- has_turned: whether words are believed is another now than before. suspected: how many devices are suspects now.
 CREATE FUNCTION peal.judge_tokens(
@@ -30,6 +31,8 @@ CREATE FUNCTION peal.judge_tokens(
 )
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
+-- Who asks has connections that others wait for, and asks again.
+SET lock_timeout = '500ms'
 AS $$
 DECLARE
     answers_kept constant integer := 100;

@@ -91,14 +91,15 @@ struct CredentialGate: Sendable, Equatable {
         state = .probing(reason: reason, suspect: suspect, probe: probe)
     }
 
-    /// A message was answered in another way: whatever the answer is, the credential is accepted.
+    /// A message was answered in a way that only an accepted credential is: see `Disposition.credentialVerdict`.
     mutating func answered(_ message: Probe) -> Action {
         guard case .probing(_, _, let probe) = state, probe == message else { return .none }
         state = .open
         return .open
     }
 
-    /// The probe came back without an answer, or its batch is gone: another one is wanted.
+    /// The probe came back without an answer, or with one that says nothing of the credential, or its batch is gone:
+    /// another one is wanted.
     mutating func probeLost(_ message: Probe) {
         guard case .probing(let reason, let suspect, let probe) = state, probe == message else { return }
         state = .probing(reason: reason, suspect: suspect, probe: nil)

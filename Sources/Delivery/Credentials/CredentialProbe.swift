@@ -180,18 +180,24 @@ package struct CredentialProbe: Sendable {
             case .rejected(let reason), .throttled(let reason, _): reason.text
             case .unanswered(let cause): cause.rawValue
             }
-        switch verdict.disposition {
-        case .settle, .deadToken, .payloadFault:
-            return Finding(credential: credential.id, verdict: .accepted, reason: word, advice: "")
-        case .credentialRefused, .refreshCredential:
-            return Finding(
-                credential: credential.id,
-                verdict: .refused,
-                reason: word,
-                advice: credential.settingsHint
-            )
-        case .retry, .retryNow, .doubtful:
-            return Finding(credential: credential.id, verdict: .undecided, reason: word, advice: "try again later")
+        let credentialVerdict = verdict.disposition.credentialVerdict
+        let advice =
+            switch credentialVerdict {
+            case .accepted: ""
+            case .refused: credential.settingsHint
+            case .undecided: "try again later"
+            }
+        return Finding(credential: credential.id, verdict: credentialVerdict, reason: word, advice: advice)
+    }
+}
+
+extension Disposition {
+    /// What an answer says of the credential that its request was made with.
+    var credentialVerdict: CredentialProbe.Finding.Verdict {
+        switch self {
+        case .settle, .deadToken, .payloadFault: .accepted
+        case .credentialRefused, .refreshCredential: .refused
+        case .retry, .retryNow, .doubtful: .undecided
         }
     }
 }

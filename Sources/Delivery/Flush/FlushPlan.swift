@@ -50,8 +50,9 @@ struct FlushPlan: Sendable {
 
 /// What a flush brought back.
 struct FlushReport: Sendable {
-    /// The batches whose lease was still ours, by their ids.
-    var ours: Set<Int64> = []
+    /// The worker's numbers of the batches whose lease was still ours. Not their ids: a worker may have claimed a batch
+    /// again whose lease it lost, and has it in hand under two leases then.
+    var ours: Set<Int> = []
     var controls: [JobID: JobControl] = [:]
 }
 

@@ -36,17 +36,17 @@ extension Flusher {
         to parameters: inout PostgresParameters
     ) {
         let count = units.reduce(0) { $0 + $1.results.count }
-        var batches: [Int64] = []
+        var parts: [Int32] = []
         var jobs: [UUIDValue] = []
         var devices: [Int64] = []
         var numbers: (routes: [Int16], outcomes: [Int16], attempts: [Int16], statuses: [Int16]) = ([], [], [], [])
         var reasons: [String] = []
         var ids: [String] = []
         var uniqueIDs: [String] = []
-        batches.reserveCapacity(count)
-        for unit in units {
+        parts.reserveCapacity(count)
+        for (place, unit) in units.enumerated() {
             for entry in unit.results.entries {
-                batches.append(unit.row.id.value)
+                parts.append(Int32(place + 1))
                 jobs.append(unit.row.job.value)
                 devices.append(entry.device)
                 numbers.routes.append(unit.row.routeNumber)
@@ -59,7 +59,7 @@ extension Flusher {
             }
         }
         for parameter: PostgresParameter in [
-            .int64s(batches), .uuids(jobs), .int64s(devices), .int16s(numbers.routes), .int16s(numbers.outcomes),
+            .int32s(parts), .uuids(jobs), .int64s(devices), .int16s(numbers.routes), .int16s(numbers.outcomes),
             .int16s(numbers.attempts), .int16s(numbers.statuses), .texts(reasons), .texts(ids), .texts(uniqueIDs),
         ] {
             parameters.append(parameter)

@@ -18,7 +18,7 @@ struct Flusher: Sendable {
     /// Writes a plan. When it throws, nothing was written, unless the error says that the commit is uncertain.
     func write(_ plan: FlushPlan, on connection: PostgresConnection) async throws -> FlushReport {
         if plan.resultCount <= Self.statementLimit, !plan.hasDelays {
-            return try report(await connection.query(SQLText.deliverySettleBatches[lane], settlement(plan)))
+            return try report(await connection.query(SQLText.deliverySettleBatches[lane], settlement(plan)), of: plan)
         }
         return try await writeMany(plan, on: connection)
     }
@@ -40,9 +40,9 @@ struct Flusher: Sendable {
             do {
                 return try await connection.transaction(options) { connection in
                     for piece in pieces { try await connection.copyIn(SQLText.deliveryCopyResults, rows: piece) }
-                    let report = try report(try await connection.pipeline(last)[0])
-                    guard written.units.allSatisfy({ report.ours.contains($0.row.id.value) }) else {
-                        throw LostLeases(ours: numbersOfOurs(written, report))
+                    let report = try report(try await connection.pipeline(last)[0], of: written)
+                    guard written.units.allSatisfy({ report.ours.contains($0.number) }) else {
+                        throw LostLeases(ours: report.ours)
                     }
                     return report
                 }
@@ -61,8 +61,8 @@ struct Flusher: Sendable {
     /// Finds out which parts of a plan are still to be written, after a commit of which it is not known whether it
     /// took place.
     ///
-    /// A row that is gone, or that another lease holds, is not ours to write: either our flush ended it, or somebody
-    /// else has it. A row that has our lease and our bits was written.
+    /// A row that is gone, or that another lease holds, is not ours to write: either our flush ended it or gave it back,
+    /// or somebody else has it. A row that has our lease and our bits was written.
     func remainder(of plan: FlushPlan, on connection: PostgresConnection) async throws -> FlushRemainder {
         let rows = try await connection.query(
             SQLText.deliveryReadBatches[lane],
@@ -77,7 +77,13 @@ struct Flusher: Sendable {
         var remainder = FlushRemainder()
         for unit in plan.units {
             guard let present = found[unit.row.id.value], present.lease == unit.row.lease else {
-                remainder.gone.insert(unit.number)
+                let wasEnded =
+                    switch unit.fate {
+                    case .keep: false
+                    case .release: true
+                    case .finish: found[unit.row.id.value] == nil
+                    }
+                if wasEnded { remainder.ended.insert(unit.number) } else { remainder.lost.insert(unit.number) }
                 continue
             }
             // Without a new bit there is no telling, and writing it twice does no harm: it holds no result.
@@ -89,15 +95,11 @@ struct Flusher: Sendable {
         return remainder
     }
 
-    private func numbersOfOurs(_ plan: FlushPlan, _ report: FlushReport) -> Set<Int> {
-        Set(plan.units.filter { report.ours.contains($0.row.id.value) }.map(\.number))
-    }
-
-    private func report(_ rows: PostgresRows) throws(PostgresError) -> FlushReport {
+    private func report(_ rows: PostgresRows, of plan: FlushPlan) throws(PostgresError) -> FlushReport {
         var report = FlushReport()
         for row in rows.indices {
-            if let batch = try rows.int64OrNil(row, 0) {
-                report.ours.insert(batch)
+            if let part = try rows.int64OrNil(row, 0) {
+                report.ours.insert(plan.units[Int(part) - 1].number)
             } else {
                 let job = JobID(try rows.uuid(row, 1))
                 report.controls[job] = JobControl(state: try rows.text(row, 2), isPaused: try rows.bool(row, 3))
@@ -113,6 +115,8 @@ struct FlushRemainder {
     var written: Set<Int> = []
     /// To be written.
     var unwritten: Set<Int> = []
-    /// Ended by an earlier try, or no longer ours.
-    var gone: Set<Int> = []
+    /// Ended or given back by an earlier try. Or lost: their rows do not tell, and nothing is left to do either way.
+    var ended: Set<Int> = []
+    /// No longer ours.
+    var lost: Set<Int> = []
 }

@@ -9,8 +9,9 @@
 ///     streams(p) = streams that the pool's connections allow then,
 ///     excess    = sum over p of max(0, ahead(p) - streams(p)),
 ///
-/// a flush never raises `excess` above `limit`, and the doubt is at most the sum of `streams(p)` plus `limit`. The limits
-/// of the lanes add up to one flush of 13,000 (`LaneSettings.aheadLimit`): what a flush interval of 250 ms settles at 50,000
+/// a flush never raises `excess` above `limit` but for one recipient of each pool that has nothing ahead: a pool without a
+/// connection has no streams, and would get none while others hold the whole limit. The doubt is at most the sum of
+/// `streams(p)` plus `limit` plus the number of pools. The limits of the lanes add up to one flush of 13,000 (`LaneSettings.aheadLimit`): what a flush interval of 250 ms settles at 50,000
 /// a second. A third of it makes flushes of the size at which COPY costs twice as much a row. What a worker before us left in doubt counts as
 /// permitted: it was that worker's doubt, and makes our own smaller.
 ///
@@ -50,7 +51,8 @@ struct AheadBudget<Pool: Hashable> {
         let others = excess - excess(of: pool)
         let share = max(Self.least, min((shared - others) / 2, pace[pool, default: 0]))
         let above = min(share, limit - others)
-        return max(0, streams[pool, default: 0] + above - ahead[pool, default: 0])
+        let ahead = ahead[pool, default: 0]
+        return max(ahead == 0 ? 1 : 0, streams[pool, default: 0] + above - ahead)
     }
 
     /// How many may be permitted to each of so many batches with the claim that takes them in hand.

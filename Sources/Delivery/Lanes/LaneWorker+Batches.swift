@@ -73,6 +73,11 @@ extension LaneWorker {
         }
     }
 
+    /// Ends a recipient that is not sent again, and may have been sent before this attempt.
+    func recordInDoubt(_ batch: BatchInHand, _ index: Int) {
+        record(batch, index, .unknown, status: 0, reason: reasons.index(of: Self.inDoubt))
+    }
+
     /// The reason of an `unknown` that a lost worker left; `peal.settle_slices` has the same word for it.
     static let inDoubt = "in_doubt"
 

@@ -16,12 +16,20 @@ extension LaneWorker {
 
     /// Runs errands as they come up, each on its own: one silent endpoint holds nobody else.
     func tendCredentials() async {
+        defer {
+            isTendingCredentials = false
+            inbox.signal.wake()
+        }
         await withDiscardingTaskGroup { group in
             while !isStopping {
                 for errand in takeErrands() {
                     group.addTask { await self.do(errand) }
                 }
                 await credentialSignal.wait(until: .now + Self.refreshInterval)
+            }
+            // What came up last is still noted, and nobody is asked any more.
+            for errand in takeErrands() where errand.isNote {
+                group.addTask { await self.do(errand) }
             }
         }
     }
@@ -79,6 +87,8 @@ extension LaneWorker {
             await ask(credential)
         case .hold(let credential, let wait, let reason):
             await note(credential) { try await store.hold(credential, for: wait, reason: reason) }
+        case .followDeadTokens:
+            await followDeadTokens()
         case .refuse(let credential, let reason):
             await note(credential) { try await store.refuse(credential, reason: reason) }
         }

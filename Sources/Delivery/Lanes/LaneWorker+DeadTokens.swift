@@ -93,28 +93,101 @@ extension LaneWorker {
         }
     }
 
-    /// Has the reports judged, and disables the devices whose tokens are believed to be dead. After their results are
-    /// written; one statement for each credential of which something was said.
-    func followDeadTokens(on connection: PostgresConnection) async throws {
-        while let (version, report) = tokenReports.first {
-            let rows = try await connection.query(
-                SQLText.deliveryJudgeTokens,
-                [
-                    .credential(version.id), .timestamp(version.updatedAt),
-                    .int32(Int32(clamping: report.accepted)), .int64s(report.suspects.map(\.device)),
-                    .int32(Int32(clamping: report.others.count)),
-                ]
+    // MARK: Following
+
+    /// How long the database may take for one credential or app.
+    private static let followDeadline: Duration = .seconds(5)
+    /// A look at what was said of tokens comes no sooner after the one before.
+    private static let followInterval: Duration = .milliseconds(250)
+    /// So much waits at most while the database or a lock holds it up. What is left out is said again by the next push.
+    private static let reportLimit = 256
+    private static let deviceLimit = 10_000
+    /// How often a device that is locked is tried, with growing waits.
+    private static let lockLimit = 10
+    private static let lockBackoff = Backoff(first: .seconds(1), longest: .seconds(60))
+
+    /// Leaves what was said of tokens to a task of its own: a device or verdict that somebody has locked holds up nobody.
+    func followDeadTokensIfDue(now: ContinuousClock.Instant) {
+        guard !isFollowingDeadTokens, !isStopping, now >= deadTokensDueAt,
+            !tokenReports.isEmpty || deadDevices.contains(where: { $0.dueAt <= now })
+        else { return }
+        isFollowingDeadTokens = true
+        run(.followDeadTokens)
+    }
+
+    /// While stopping, with everything written: true when nothing is left to follow.
+    func followLastDeadTokens(now: ContinuousClock.Instant) async -> Bool {
+        guard !isFollowingDeadTokens else { return false }
+        if tokenReports.isEmpty, deadDevices.isEmpty { return true }
+        guard deadTokenFailures == 0 || now >= deadTokensDueAt else { return false }
+        isFollowingDeadTokens = true
+        await followDeadTokens(isLast: true)
+        return tokenReports.isEmpty && deadDevices.isEmpty
+    }
+
+    /// Has the reports judged, and disables the devices whose tokens are believed to be dead; one statement for each
+    /// credential and app of which something was said.
+    ///
+    /// - Parameter isLast: there will be no other time: every device is tried now, and once.
+    func followDeadTokens(isLast: Bool = false) async {
+        defer {
+            isFollowingDeadTokens = false
+            inbox.signal.wake()
+        }
+        do {
+            try await judgeReports()
+            try await disableDeadDevices(isLast: isLast)
+            if deadTokenFailures > 0 { logger.info("Dead tokens are followed again") }
+            deadTokenFailures = 0
+            deadTokensDueAt = .now + Self.followInterval
+        } catch {
+            deadTokenFailures += 1
+            deadTokensDueAt =
+                .now + Self.lockBackoff.delay(afterFailures: deadTokenFailures, atLeast: .milliseconds(250))
+            logger.log(
+                deadTokenFailures == 1 ? .warning : .debug,
+                "Dead tokens cannot be followed yet; sending goes on",
+                [.errorMessage: .text("\(error)"), .count: .number(deadDevices.count)]
             )
-            tokenReports.removeFirst()
-            let isProven = try rows.bool(0, 0)
-            let isHigh = try rows.bool(0, 1)
-            if isProven { deadDevices += report.others }
-            if isProven, !isHigh, report.mayDisableSuspects { deadDevices += report.suspects }
-            if try rows.bool(0, 2) {
-                noteTurn(version.id, isHeld: isHigh || !isProven, isProven: isProven, suspected: try rows.int32(0, 3))
+        }
+    }
+
+    /// What cannot be judged is put back; a verdict that is locked keeps no other waiting.
+    private func judgeReports() async throws {
+        var left = tokenReports
+        tokenReports = []
+        var locked: PostgresError?
+        defer { tokenReports = Array((left + tokenReports).prefix(Self.reportLimit)) }
+        var place = 0
+        while place < left.count {
+            do {
+                try await judge(left[place])
+                left.remove(at: place)
+            } catch let error as PostgresError where error.sqlState?.text == "55P03" {
+                locked = error
+                place += 1
             }
         }
-        if !deadDevices.isEmpty { try await disableDeadDevices(on: connection) }
+        if let locked { throw locked }
+    }
+
+    private func judge(_ item: TokenReport) async throws {
+        let (version, report) = item
+        let rows = try await notes.query(
+            SQLText.deliveryJudgeTokens,
+            [
+                .credential(version.id), .timestamp(version.updatedAt), .int32(Int32(clamping: report.accepted)),
+                .int64s(report.suspects.map(\.device)), .int32(Int32(clamping: report.others.count)),
+            ],
+            deadline: Self.followDeadline
+        )
+        let isProven = try rows.bool(0, 0)
+        let isHigh = try rows.bool(0, 1)
+        if isProven { deadDevices += report.others }
+        if isProven, !isHigh, report.mayDisableSuspects { deadDevices += report.suspects }
+        if try rows.bool(0, 2) {
+            noteTurn(version.id, isHeld: isHigh || !isProven, isProven: isProven, suspected: try rows.int32(0, 3))
+        }
     }
 
     private func noteTurn(_ credential: CredentialID, isHeld: Bool, isProven: Bool, suspected: Int32) {
@@ -132,23 +205,51 @@ extension LaneWorker {
         )
     }
 
-    /// Disables devices by compare-and-set, app by app.
-    private func disableDeadDevices(on connection: PostgresConnection) async throws {
-        for (app, devices) in Dictionary(grouping: deadDevices, by: \.app) {
+    /// Disables devices by compare-and-set, app by app. What is locked is tried again later.
+    private func disableDeadDevices(isLast: Bool) async throws {
+        let now = ContinuousClock.now
+        var due = Dictionary(grouping: deadDevices.filter { isLast || $0.dueAt <= now }, by: \.app)
+        deadDevices.removeAll { isLast || $0.dueAt <= now }
+        // Others may have been added meanwhile.
+        defer { deadDevices = Array((deadDevices + due.values.joined()).prefix(Self.deviceLimit)) }
+        for (app, devices) in due {
             let sorted = devices.sorted { $0.device < $1.device }
-            let disabled = try await connection.query(
+            let rows = try await notes.query(
                 SQLText.deliveryDisableDevices,
                 [
                     .app(app), .int64s(sorted.map(\.device)), .byteArrays(sorted.map(\.token)),
                     .timestamps(sorted.map { $0.since ?? WallClock.Instant(microsecondsSinceEpoch: .max) }),
                     .texts(sorted.map { String($0.reason.prefix(ReasonTable.lengthLimit)) }),
-                ]
+                ],
+                deadline: Self.followDeadline
             )
-            deadDevices.removeAll { $0.app == app }
+            due[app] = nil
+            var locked: Set<Int64> = []
+            for row in rows.indices where try rows.bool(row, 1) { locked.insert(try rows.int64(row, 0)) }
             logger.debug(
                 "Devices with dead tokens were disabled",
-                [.appID: .describing(app), .count: .number(disabled.count)]
+                [.appID: .describing(app), .count: .number(rows.count - locked.count)]
             )
+            if !locked.isEmpty { tryAgain(sorted.filter { locked.contains($0.device) }, of: app, isLast: isLast) }
         }
+    }
+
+    private func tryAgain(_ devices: [DeadDevice], of app: AppID, isLast: Bool) {
+        var given = 0
+        for var device in devices {
+            device.lockedCount += 1
+            guard !isLast, device.lockedCount < Self.lockLimit else {
+                given += 1
+                continue
+            }
+            let wait = Self.lockBackoff.delay(afterFailures: device.lockedCount, atLeast: .milliseconds(250))
+            device.dueAt = .now + wait
+            deadDevices.append(device)
+        }
+        guard given > 0 else { return }
+        logger.warning(
+            "Devices with dead tokens are locked by somebody and stay as they are until the next push to them",
+            [.appID: .describing(app), .count: .number(given)]
+        )
     }
 }

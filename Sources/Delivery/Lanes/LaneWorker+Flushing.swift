@@ -10,8 +10,7 @@ extension LaneWorker {
         if let flushRetryAt, now < flushRetryAt { return false }
         if pendingPlan != nil || controlWanted || unflushedCount >= settings.flushCount { return true }
         let elapsed = now - flushedAt
-        let isWaiting = unflushedCount > 0 || !deadDevices.isEmpty || !tokenReports.isEmpty
-        if isWaiting { return elapsed >= settings.flushInterval }
+        if unflushedCount > 0 { return elapsed >= settings.flushInterval }
         return !batches.isEmpty && elapsed >= settings.controlInterval
     }
 
@@ -31,7 +30,6 @@ extension LaneWorker {
             pendingPlan = nil
             isPlanUncertain = false
             flushedAt = startedAt
-            if !deadDevices.isEmpty || !tokenReports.isEmpty { try await followDeadTokens(on: connection) }
             if flushFailures > 0 { logger.info("Results are written again") }
             flushFailures = 0
             flushRetryAt = nil
@@ -69,7 +67,8 @@ extension LaneWorker {
             let remainder = try await flusher.remainder(of: plan, on: connection)
             for unit in plan.units {
                 if remainder.written.contains(unit.number) { flushed(unit, startedAt: startedAt) }
-                if remainder.gone.contains(unit.number) { lost(unit) }
+                if remainder.ended.contains(unit.number) { ended(unit) }
+                if remainder.lost.contains(unit.number) { lost(unit) }
             }
             plan = plan.keeping(remainder.unwritten)
             pendingPlan = plan
@@ -79,7 +78,7 @@ extension LaneWorker {
         pendingPlan = nil
         logFlushed(plan, startedAt: startedAt)
         for unit in plan.units {
-            if report.ours.contains(unit.row.id.value) {
+            if report.ours.contains(unit.number) {
                 flushed(unit, startedAt: startedAt)
             } else {
                 lost(unit)
@@ -210,13 +209,28 @@ extension LaneWorker {
         }
     }
 
+    /// The row is gone that a commit without an answer was to end.
+    private func ended(_ unit: FlushPlan.Unit) {
+        guard let batch = batches[unit.number] else { return }
+        logger.debug(
+            "A batch was ended by a flush whose commit had no answer",
+            [.batchID: .describing(unit.row.id), .jobID: .describing(unit.row.job)]
+        )
+        batch.lifecycle.flushed()
+        forget(batch)
+    }
+
     private func lost(_ unit: FlushPlan.Unit) {
         guard let batch = batches[unit.number] else { return }
+        lose(batch, count: unit.results.count + batch.results.count)
+    }
+
+    /// Drops a batch whose lease somebody else has.
+    func lose(_ batch: BatchInHand, count: Int) {
         logger.warning(
             "The lease of a batch was lost: nothing more of it is sent or written here",
             [
-                .batchID: .describing(unit.row.id), .jobID: .describing(unit.row.job),
-                .count: .number(unit.results.count + batch.results.count),
+                .batchID: .describing(batch.row.id), .jobID: .describing(batch.row.job), .count: .number(count),
             ]
         )
         withdraw(batch, .lost)

@@ -73,10 +73,20 @@ extension LaneWorker {
         clockOffset = try ClaimedBatch.serverTime(rows) - WallClock.now()
         let claimed = try rows.indices.map { try ClaimedBatch(rows, row: $0) }
             .sorted { ($0.tag, $0.id) < ($1.tag, $1.id) }
-        if claimed.contains(where: \.isReclaimed) { floor.sweepAgain() }
+        if claimed.contains(where: \.isReclaimed) {
+            floor.sweepAgain()
+            loseFormerLeases(of: claimed)
+        }
         try await begin(claimed, claimedAt: claimedAt, on: connection)
         if let newest = claimed.last { try await moveClock(to: newest.tag, on: connection) }
         return claimed.count
+    }
+
+    /// A batch in hand that was claimed again had lost its lease: a flush took longer than that. What it settled and did not
+    /// write is in doubt like that of any other worker.
+    private func loseFormerLeases(of claimed: [ClaimedBatch]) {
+        let ids = Set(claimed.map(\.id))
+        for batch in Array(batches.values) where ids.contains(batch.row.id) { lose(batch, count: batch.results.count) }
     }
 
     private func moveClock(to tag: Int64, on connection: PostgresConnection) async throws {
@@ -196,10 +206,9 @@ extension LaneWorker {
 
     /// What an earlier worker may have sent of a job that must never send twice.
     private func settleDoubtful(_ batch: BatchInHand) {
-        let reason = reasons.index(of: Self.inDoubt)
         var doubtful: [Int] = []
         batch.done.forEachUnset(in: 0..<min(batch.row.sentTo, batch.row.size)) { doubtful.append($0) }
-        for index in doubtful { record(batch, index, .unknown, status: 0, reason: reason) }
+        for index in doubtful { recordInDoubt(batch, index) }
     }
 
     /// Renders and submits a batch, as soon as there is a bearer.

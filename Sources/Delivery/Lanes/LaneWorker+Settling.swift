@@ -10,6 +10,7 @@ extension LaneWorker {
             let now = ContinuousClock.now
             sweep(now: now)
             if isFlushDue(now: now) { await flush() }
+            followDeadTokensIfDue(now: now)
             if await stopIfDone() { return }
             await inbox.signal.wait(until: .now + (batches.isEmpty ? .milliseconds(250) : settings.tick))
         }
@@ -58,14 +59,11 @@ extension LaneWorker {
             let verdict = interpret(completion, bytes)
             followAnswer(verdict, completion, in: batch, index)
         case .expired:
-            let isDoubtful = index < batch.row.sentTo
-            record(
-                batch,
-                index,
-                isDoubtful ? .unknown : .expired,
-                status: 0,
-                reason: isDoubtful ? reasons.index(of: Self.inDoubt) : .none
-            )
+            if index < batch.row.sentTo {
+                recordInDoubt(batch, index)
+            } else {
+                record(batch, index, .expired, status: 0, reason: .none)
+            }
             loseProbe(of: batch, request: UInt32(completion.index))
         case .cancelled:
             batch.putBack(UInt32(completion.index), notBefore: .now)
@@ -146,8 +144,14 @@ extension LaneWorker {
             }
             let isExpired = verdict.disposition == .refreshCredential
             credentialRefused(batch, request: request, reason: reason, isExpired: isExpired)
-        default:
-            if !gates.isEmpty { credentialAccepted(batch, request: request) }
+        case .settle, .payloadFault, .deadToken, .retry, .retryNow, .doubtful:
+            if !gates.isEmpty {
+                if verdict.disposition.credentialVerdict == .accepted {
+                    credentialAccepted(batch, request: request)
+                } else {
+                    loseProbe(of: batch, request: request)
+                }
+            }
             follow(verdict, reason: reason, completion, in: batch, index)
         }
     }
@@ -197,11 +201,14 @@ extension LaneWorker {
         reason: ReasonTable.Index,
         isDoubtful: Bool = false
     ) {
-        // What is left of a job that was cancelled or paused ends or waits as a whole, but for what may have been sent.
+        // What is left of a job that was cancelled or paused ends or waits as a whole, but for what this attempt may have
+        // sent.
         if let withdrawal = batch.lifecycle.withdrawal, withdrawal == .cancelled || withdrawal == .held {
             guard isDoubtful else { return }
             if withdrawal == .cancelled { return record(batch, index, .unknown, status: status, reason: reason) }
         }
+        // What a worker or an attempt before this one may have sent stays in doubt, whatever becomes of this attempt.
+        let wasDoubtful = index < batch.row.sentTo
         let decision = retryPolicy.decide(
             advice,
             attempt: batch.row.attempt,
@@ -217,12 +224,16 @@ extension LaneWorker {
                 due: .after(wait),
                 attempt: batch.row.attempt + 1,
                 reason: reason,
-                sentTo: isDoubtful ? batch.row.size : 0
+                sentTo: isDoubtful || wasDoubtful ? batch.row.size : 0
             )
-        case .expired:
-            record(batch, index, isDoubtful ? .unknown : .expired, status: status, reason: reason)
-        case .exhausted:
-            record(batch, index, isDoubtful ? .unknown : .rejected, status: status, reason: reason)
+        case .expired, .exhausted:
+            if isDoubtful {
+                record(batch, index, .unknown, status: status, reason: reason)
+            } else if wasDoubtful {
+                recordInDoubt(batch, index)
+            } else {
+                record(batch, index, decision == .expired ? .expired : .rejected, status: status, reason: reason)
+            }
         }
     }
 
@@ -264,12 +275,17 @@ extension LaneWorker {
         }
         if isTakingIn { return false }
         if batches.isEmpty { judgeDeadTokens(now: now, isLast: true) }
-        if batches.isEmpty, pendingPlan == nil, deadDevices.isEmpty, tokenReports.isEmpty { return true }
+        let isWritten = batches.isEmpty && pendingPlan == nil
+        if isWritten, await followLastDeadTokens(now: now) { return true }
         guard now > stopBy + Self.flushPatience else { return false }
-        logger.error(
-            "Stopped before everything was written: batches come back when their leases end, and may be sent again",
-            [.count: .number(batches.count)]
-        )
+        if isWritten {
+            logger.warning("Stopped before dead tokens were followed: their devices are disabled after the next push")
+        } else {
+            logger.error(
+                "Stopped before everything was written: batches come back when their leases end, and may be sent again",
+                [.count: .number(batches.count)]
+            )
+        }
         return true
     }
 

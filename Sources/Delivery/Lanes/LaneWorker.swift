@@ -6,8 +6,9 @@ import Telemetry
 
 /// Serves one lane: claims batches, sends their messages, settles what comes back and writes it.
 ///
-/// Four loops of one actor share the batches in hand: taking in, settling and flushing, tending credentials. The taking
-/// in reads with one connection and the flush writes with another, so that neither waits for the other.
+/// Three loops of one actor share the batches in hand: taking in, settling and flushing, tending credentials. The taking
+/// in reads with one connection and the flush writes with another, so that neither waits for the other; what is noted of
+/// credentials and devices goes over connections that all lanes share, so that nothing waits for it.
 actor LaneWorker {
     let lane: Lane
     let slot: Int16
@@ -16,6 +17,8 @@ actor LaneWorker {
     let logger: Logger
     let reader: KeptConnection
     let writer: KeptConnection
+    /// For what is noted of credentials and devices; see `PostgresPool.init(credentials:)`.
+    let notes: PostgresPool
     let store: CredentialStore
     let tokens: ProviderTokens
     let holds: ProviderHolds
@@ -41,6 +44,15 @@ actor LaneWorker {
     var paces = CredentialMemory<SendingPace>()
     var errands: [CredentialErrand] = []
     var fetching: Set<ProviderCredential.Version> = []
+    var isTendingCredentials = true
+
+    // Dead tokens.
+    var deadDevices: [DeadDevice] = []
+    var tokenReports: [TokenReport] = []
+    /// One task at a time has reports judged and devices disabled.
+    var isFollowingDeadTokens = false
+    var deadTokenFailures = 0
+    var deadTokensDueAt: ContinuousClock.Instant
 
     // Taking in.
     var floor: ClaimFloor
@@ -63,8 +75,6 @@ actor LaneWorker {
     var flushedAt: ContinuousClock.Instant
     var unflushedCount = 0
     var controlWanted = false
-    var deadDevices: [DeadDevice] = []
-    var tokenReports: [(version: ProviderCredential.Version, report: DeadTokenBreaker<DeadDevice>.Report)] = []
     var chunks: [CompletionChunk] = []
 
     // Stopping.
@@ -76,6 +86,7 @@ actor LaneWorker {
         _ configuration: DeliveryConfiguration,
         lane: Lane,
         tls: TLSContext,
+        notes: PostgresPool,
         store: CredentialStore,
         tokens: ProviderTokens,
         holds: ProviderHolds
@@ -90,6 +101,7 @@ actor LaneWorker {
         self.logger = logger
         reader = KeptConnection(configuration.database)
         writer = KeptConnection(configuration.database)
+        self.notes = notes
         self.store = store
         self.tokens = tokens
         self.holds = holds
@@ -110,16 +122,22 @@ actor LaneWorker {
         )
         floor = ClaimFloor(lag: settings.floorLag, sweepInterval: settings.sweepInterval)
         flushedAt = .now
+        deadTokensDueAt = .now
     }
 
     /// Works until `stop`; returns when everything in hand was written or given back.
     func run() async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.takeIn() }
-            group.addTask { await self.settle() }
             group.addTask { await self.tendCredentials() }
+            await settle()
+            // Whoever still asks a provider about a credential or a token asks for nobody, and gets an answer now.
+            await client.stop(within: .zero)
+            while isTendingCredentials, let stopBy, ContinuousClock.now < stopBy {
+                await inbox.signal.wait(until: stopBy)
+            }
+            group.cancelAll()
         }
-        await client.stop(within: .zero)
         await reader.close()
         await writer.close()
     }
@@ -172,7 +190,13 @@ struct DeadDevice: Sendable {
     /// Nil for now.
     let since: WallClock.Instant?
     let reason: String
+    /// How often it was locked when it was to be disabled, and when to try again.
+    var lockedCount = 0
+    var dueAt = ContinuousClock.now
 }
+
+/// What was seen of a credential's tokens, to be judged over all processes.
+typealias TokenReport = (version: ProviderCredential.Version, report: DeadTokenBreaker<DeadDevice>.Report)
 
 extension DeadDevice {
     /// The device of a recipient of a batch; nil where it is not known any more.
@@ -196,4 +220,14 @@ enum CredentialErrand: Sendable {
     case hold(ProviderCredential, Duration, reason: String)
     /// Note in the database that the provider refuses it.
     case refuse(ProviderCredential, reason: String)
+    /// Have what was said of tokens judged, and disable devices.
+    case followDeadTokens
+
+    /// Whether it is a word for the database, and not a question to a provider.
+    var isNote: Bool {
+        switch self {
+        case .fetch, .probe, .ask, .examine: false
+        case .hold, .refuse, .followDeadTokens: true
+        }
+    }
 }

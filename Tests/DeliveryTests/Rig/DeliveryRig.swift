@@ -87,6 +87,13 @@ final class DeliveryRig: Sendable {
         return isDone
     }
 
+    /// Another session, in whose transaction the script took its locks. They last until it commits or is closed.
+    func hold(_ script: String) async throws -> PostgresConnection {
+        let session = try await database.connect()
+        try await session.execute("BEGIN; \(script)")
+        return session
+    }
+
     // MARK: Questions
 
     func query(_ text: String, _ parameters: PostgresParameters = .none) async throws -> PostgresRows {
