@@ -226,6 +226,21 @@ import Testing
         }
     }
 
+    @Test func `no step of fan-out or scheduler is compiled, whatever the server is set to`() async throws {
+        try await withSendFixture { (fixture) async throws in
+            for name in [
+                "fan_out_small", "claim_jobs", "freeze_step", "publish_pages", "promote_delayed", "roll_up",
+                "complete_settled_jobs", "sweep_ended_jobs", "drop_old_partition",
+            ] {
+                let settings = try await fixture.text(
+                    "SELECT proconfig::text FROM pg_proc WHERE oid = $1::text::regproc",
+                    [.text("peal.\(name)")]
+                )
+                #expect(settings?.contains("jit=off") == true, "\(name)")
+            }
+        }
+    }
+
     @Test func `a narrow rule is not resolved by walking the key`() async throws {
         try await withSendFixture(devices: 50_000) { (fixture) async throws in
             try await fixture.query("UPDATE peal.device SET tags = '{\"rare\": 1}' WHERE id % 2500 = 0")

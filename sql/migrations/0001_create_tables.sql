@@ -3,6 +3,9 @@
 -- Rules that hold for every table that sending touches (the hot ones: batch, batch_delayed, audience_page, result,
 -- stat_delta): no foreign keys into them, no session locks, rows written in key order, `slot` first in each key, so
 -- that the same statements run when tables are spread over several servers by slot.
+--
+-- What runs again and again has `SET jit = off`: a plan whose estimate is too high by far costs seconds to compile, and
+-- none of these takes long enough to gain by it.
 
 CREATE SCHEMA IF NOT EXISTS peal;
 

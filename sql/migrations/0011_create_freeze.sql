@@ -270,6 +270,7 @@ CREATE FUNCTION peal.claim_jobs(
 RETURNS TABLE (job_id uuid, app_id integer, is_frozen boolean)
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 -- A plan that was made while a table was small must not scan it when it has grown.
 SET enable_seqscan = off
 AS $$
@@ -430,6 +431,7 @@ CREATE FUNCTION peal.freeze_step(
 )
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 AS $$
 DECLARE
     job peal.job;

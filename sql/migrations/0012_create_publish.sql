@@ -11,6 +11,7 @@ CREATE FUNCTION peal.publish_pages(
 )
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 AS $$
 DECLARE
     job peal.job;
@@ -309,6 +310,7 @@ CREATE FUNCTION peal.fan_out_small(
 )
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 -- Its statements are large: planned anew for each call, the plan costs four times the work.
 SET plan_cache_mode = force_generic_plan
 -- A plan that was made while a table was small must not scan it when it has grown.

@@ -68,6 +68,7 @@ $$;
 CREATE FUNCTION peal.promote_delayed(of_slot smallint, most integer, OUT taken integer, OUT lanes text[])
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 AS $$
 DECLARE
     due peal.batch_delayed[];
@@ -162,6 +163,7 @@ $$;
 CREATE FUNCTION peal.roll_up(most integer, OUT taken integer, OUT completed integer)
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 AS $$
 DECLARE
     touched uuid[];
@@ -188,6 +190,7 @@ $$;
 CREATE FUNCTION peal.complete_settled_jobs(after uuid, most integer, OUT last_id uuid, OUT completed integer)
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 AS $$
 DECLARE
     looked_at uuid[] := ARRAY(
@@ -210,6 +213,7 @@ $$;
 CREATE FUNCTION peal.sweep_ended_jobs(most_jobs integer, most integer) RETURNS bigint
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 AS $$
 DECLARE
     ended uuid[];
@@ -371,6 +375,7 @@ $$;
 CREATE FUNCTION peal.drop_old_partition(keep_days integer) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 SET lock_timeout = '500ms'
 AS $$
 DECLARE
