@@ -41,7 +41,11 @@ struct ScriptedPeerTests {
     @Test func `promise 5: a body whose window stays shut expires at its deadline`() async throws {
         var script = HostileServer.Script()
         script.greeting = Wire.settings([(4, 1)])
-        let rig = try ScriptedRig(script) { $0.initialStreams = 5 }
+        let rig = try ScriptedRig(script) {
+            $0.initialStreams = 5
+            // No lost connection ends what the deadline must end.
+            $0.pingAfterQuiet = nil
+        }
         let batch = try ScriptedRig.makeBatch(
             5,
             deadline: WallClock.now() + .milliseconds(300),
