@@ -197,6 +197,43 @@ import Testing
         }
     }
 
+    @Test func `promise 9: a verdict that somebody has locked holds up nobody, and comes afterwards`()
+        async throws
+    {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app)
+            let tokens = DeliveryRig.tokens(10)
+            let devices = try await rig.addDevices(app, tokens: tokens)
+            rig.simulator.control.add(Rule(.reject(reason: "BadDeviceToken"), tokenPrefix: tokens[4]))
+            let first = try await rig.addJob("shop", devices: [devices[0]])
+            try await rig.deliver { service in
+                #expect(try await rig.waitUntilDone(first))
+                #expect(try await rig.wait { try await rig.number("SELECT count(*) FROM peal.token_verdict") == 1 })
+                let blocker = try await rig.hold("SELECT FROM peal.token_verdict FOR UPDATE")
+                let job = try await rig.addJob("shop", devices: devices)
+                service.wake(.campaign)
+                #expect(try await rig.waitUntilDone(job))
+                // The worker finds the lock again and again by now.
+                let hasTried = try await rig.wait {
+                    try await rig.number(
+                        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
+                            + "AND query LIKE '-- Adds what was seen%' AND wait_event_type = 'Lock'"
+                    ) > 0
+                }
+                #expect(hasTried)
+                let push = try await rig.addJob("shop", devices: [devices[0]])
+                service.wake(.campaign)
+                #expect(try await rig.waitUntilDone(push, upTo: .seconds(10)))
+                #expect(try await rig.outcomes(push) == ["accepted": 1])
+                #expect(try await disabled(rig).isEmpty)
+                await blocker.close()
+                #expect(try await rig.wait { try await disabled(rig) == [tokens[4]: "BadDeviceToken"] })
+            }
+            #expect(try await rig.accountingFaults() == 0)
+        }
+    }
+
     @Test(arguments: [
         (FCMFault.unregistered, "UNREGISTERED", true), (.invalidToken, "INVALID_ARGUMENT", true),
         (.invalidField, "INVALID_ARGUMENT", false), (.tooBig, "INVALID_ARGUMENT", false),
