@@ -110,6 +110,36 @@ import Testing
         }
     }
 
+    /// Of an app without devices the statistics know nothing.
+    @Test func `a new app's rows are looked up by index, whatever the statistics say of the table`() async throws {
+        try await withDatabase { database in
+            let connection = try await database.connect()
+            var csv = "channel,token,external_id,installation_id\n"
+            for number in 0..<45_000 { csv += "android,token-\(number),user-\(number),i-\(number)\n" }
+            let first = try await Apps(connection).create(slug: "first", name: nil)
+            _ = try await importCSV(csv, into: first, connection)
+            _ = try await rows("ANALYZE peal.device", connection)
+            let second = try await Apps(connection).create(slug: "second", name: nil)
+            // Each chunk has a deadline: a scan of all devices for each of its rows does not keep it.
+            let (report, _) = try await importCSV(csv, into: second, connection)
+            #expect(report.added == 45_000)
+            let (again, _) = try await importCSV(csv, into: second, connection)
+            #expect(again.updated == 45_000)
+            for (index, condition) in [
+                ("device_external_id", "external_id = 'user-7'"),
+                ("device_installation", "installation_id = 'i-7'"),
+                (
+                    "device_token",
+                    "channel = 'android' AND md5(token)::uuid = md5('token-7')::uuid AND token IS NOT NULL"
+                ),
+            ] {
+                let lookUp = "EXPLAIN SELECT FROM peal.device WHERE app_id = \(second) AND \(condition)"
+                let plan = try await rows(lookUp, connection)
+                #expect(plan.joined().contains(index), "\(plan)")
+            }
+        }
+    }
+
     @Test func `rows before a given line are passed over`() async throws {
         try await withDatabase { database in
             let connection = try await database.connect()

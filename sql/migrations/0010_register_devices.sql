@@ -60,6 +60,8 @@ $$;
 CREATE FUNCTION peal.register_device(app text, device jsonb) RETURNS bigint
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
+-- See peal.resolve_named: the plan must not know which app it is.
+SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
     known constant text[] := ARRAY[
@@ -198,9 +200,12 @@ $$;
 CREATE FUNCTION peal.unregister_device(app text, device jsonb) RETURNS integer
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
+-- See peal.resolve_named: the plan must not know which app it is.
+SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
     owner integer;
+    named_token text;
     removed integer;
 BEGIN
     SELECT a.id INTO owner FROM peal.app AS a WHERE a.slug = unregister_device.app;
@@ -223,14 +228,19 @@ BEGIN
     ELSIF device ? 'token' AND coalesce(device ->> 'channel', '') NOT IN ('ios', 'android') THEN
         PERFORM peal.refuse('device.channel must be ios or android where a token is named');
     END IF;
+    named_token := peal.normalised_token('device.token', device ->> 'channel', device ->> 'token');
     DELETE FROM peal.device AS d
-    WHERE d.app_id = owner AND CASE
-        WHEN device ? 'device_id' THEN d.id = (device ->> 'device_id')::bigint
-        WHEN device ? 'installation_id' THEN d.installation_id = device ->> 'installation_id'
-        WHEN device ? 'external_id' THEN d.external_id = device ->> 'external_id'
-        ELSE d.channel = device ->> 'channel'
-            AND d.token = peal.normalised_token('device.token', device ->> 'channel', device ->> 'token')
-    END;
+    WHERE d.app_id = owner AND d.id = ANY (ARRAY(
+        SELECT (device ->> 'device_id')::bigint
+        UNION ALL
+        SELECT i.id FROM peal.device AS i WHERE i.app_id = owner AND i.installation_id = device ->> 'installation_id'
+        UNION ALL
+        SELECT e.id FROM peal.device AS e WHERE e.app_id = owner AND e.external_id = device ->> 'external_id'
+        UNION ALL
+        SELECT t.id FROM peal.device AS t
+        WHERE t.app_id = owner AND t.channel = device ->> 'channel' AND md5(t.token)::uuid = md5(named_token)::uuid
+            AND t.token = named_token
+    ));
     GET DIAGNOSTICS removed = ROW_COUNT;
     RETURN removed;
 END

@@ -57,6 +57,8 @@ $$;
 
 -- Who the named ids of an audience lead to, each once, in one snapshot. A reason means skipped:
 -- an unknown external id stands as device 0 with its text, an unknown device id as itself.
+-- The app is a sub-select so that a look-up is planned for an app like any other: of one that had no devices when the
+-- statistics were gathered the planner believes that it has one, and reads them all for each id.
 CREATE FUNCTION peal.resolve_named(of_app integer, audience jsonb)
 RETURNS TABLE (device_id bigint, route smallint, external_id text, reason text)
 LANGUAGE sql STABLE
@@ -73,7 +75,7 @@ AS $$
     -- OFFSET 0 keeps each id a look-up: a join would read all devices of a small app for each of its jobs.
     LEFT JOIN LATERAL (
         SELECT e.id, e.route, e.channel, e.disabled_at, e.token FROM peal.device AS e
-        WHERE e.app_id = of_app AND e.external_id = named.id
+        WHERE e.app_id = (SELECT of_app) AND e.external_id = named.id
         OFFSET 0
     ) AS d ON true
     UNION
@@ -88,7 +90,7 @@ AS $$
     FROM jsonb_array_elements_text(audience -> 'device_ids') AS named (id)
     LEFT JOIN LATERAL (
         SELECT e.id, e.route, e.channel, e.disabled_at, e.token FROM peal.device AS e
-        WHERE e.app_id = of_app AND e.id = named.id::bigint
+        WHERE e.app_id = (SELECT of_app) AND e.id = named.id::bigint
         OFFSET 0
     ) AS d ON true
 $$;

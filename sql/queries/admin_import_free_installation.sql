@@ -9,9 +9,9 @@ WITH moved AS (
 ),
 removed AS (
     DELETE FROM peal.device AS d USING moved AS m
-    WHERE d.app_id = $1 AND d.id = m.id AND NOT m.is_held
+    WHERE d.app_id = (SELECT $1::integer) AND d.id = m.id AND NOT m.is_held
     RETURNING d.id
 )
 UPDATE peal.device AS d SET installation_id = NULL
 FROM moved AS m
-WHERE d.app_id = $1 AND d.id = m.id AND m.is_held
+WHERE d.app_id = (SELECT $1::integer) AND d.id = m.id AND m.is_held

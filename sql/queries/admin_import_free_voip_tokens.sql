@@ -4,13 +4,13 @@
 WITH moved AS (
     SELECT d.id, d.token IS NOT NULL AS has_token
     FROM pg_temp.device_import AS r
-    JOIN peal.device AS d ON d.app_id = $1 AND md5(d.voip_token)::uuid = md5(r.voip_token)::uuid
+    JOIN peal.device AS d ON d.app_id = (SELECT $1::integer) AND md5(d.voip_token)::uuid = md5(r.voip_token)::uuid
         AND d.id IS DISTINCT FROM r.device_id
 ),
 removed AS (
-    DELETE FROM peal.device AS d USING moved AS m WHERE d.app_id = $1 AND d.id = m.id AND NOT m.has_token
+    DELETE FROM peal.device AS d USING moved AS m WHERE d.app_id = (SELECT $1::integer) AND d.id = m.id AND NOT m.has_token
     RETURNING d.id
 )
 UPDATE peal.device AS d SET voip_token = NULL, voip_registered_at = NULL
 FROM moved AS m
-WHERE d.app_id = $1 AND d.id = m.id AND m.has_token
+WHERE d.app_id = (SELECT $1::integer) AND d.id = m.id AND m.has_token

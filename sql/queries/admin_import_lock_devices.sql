@@ -3,7 +3,7 @@
 SELECT count(*) AS n
 FROM (
     SELECT FROM peal.device AS d
-    WHERE d.app_id = $1 AND d.id IN (
+    WHERE d.app_id = (SELECT $1::integer) AND d.id IN (
         SELECT r.device_id FROM pg_temp.device_import AS r
         UNION
         SELECT r.installed_id FROM pg_temp.device_import AS r

@@ -23,4 +23,4 @@ UPDATE peal.device AS d SET
     disabled_reason = NULL,
     updated_at = now()
 FROM pg_temp.device_import AS r
-WHERE d.app_id = $1 AND d.id = r.device_id
+WHERE d.app_id = (SELECT $1::integer) AND d.id = r.device_id
