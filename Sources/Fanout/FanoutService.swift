@@ -13,8 +13,8 @@ package final class FanoutService<ServiceClock: Clock>: Sendable where ServiceCl
     private let onPublished: @Sendable (Lane) -> Void
     private let urgent: LoopDriver<ServiceClock>
     private let campaigns: LoopDriver<ServiceClock>
-    /// Whether an urgent wake-up is to be passed on, once the small jobs among its jobs are taken.
-    private let isUrgentWakePending = Atomic(false)
+    /// The urgent lanes that somebody spoke of since their small jobs were looked for.
+    private let wokenLanes = Mutex<Set<Lane>>([])
 
     /// - Parameter onPublished: called when batches of a lane are committed and ready; must return at once.
     package init(
@@ -32,14 +32,16 @@ package final class FanoutService<ServiceClock: Clock>: Sendable where ServiceCl
         campaigns = LoopDriver(poll: configuration.campaignPoll, clock: clock, logger: logger)
     }
 
-    /// Tells that a lane has jobs that are due. Callable from anywhere, returns at once.
+    /// Tells that a lane has jobs that are due, of whatever size. Callable from anywhere, returns at once.
     package func wake(_ lane: Lane) {
-        switch lane {
-        case .call, .transactional:
-            isUrgentWakePending.store(true, ordering: .releasing)
-            urgent.wake()
-        case .campaign: campaigns.wake()
-        }
+        if lane != .campaign { wakeForSmallJobs(in: lane) }
+        campaigns.wake()
+    }
+
+    /// Tells that an urgent lane has small jobs that are due. Callable from anywhere, returns at once.
+    package func wakeForSmallJobs(in lane: Lane) {
+        wokenLanes.withLock { _ = $0.insert(lane) }
+        urgent.wake()
     }
 
     /// Ends `run` after the step that is going on, at most one; leases are given up.
@@ -65,9 +67,8 @@ package final class FanoutService<ServiceClock: Clock>: Sendable where ServiceCl
             driver: urgent,
             logger: logger,
             onPublished: onPublished,
-            onTurnEnd: { [self] in
-                if isUrgentWakePending.exchange(false, ordering: .acquiringAndReleasing) { campaigns.wake() }
-            }
+            takeWokenLanes: { [self] in wokenLanes.withLock { lanes in exchange(&lanes, with: []) } },
+            onSetAside: { [campaigns] in campaigns.wake() }
         )
         await urgent.run { () throws(PostgresError) in try await loop.turn() }
         await loop.connection.close()

@@ -10,6 +10,8 @@ struct SmallJobLoop<LoopClock: Clock> where LoopClock.Duration == Duration {
         /// The app that the next turn begins after.
         var lastApp = AppID.none
         var singles = SingleTurns()
+        /// The last turn did not take all.
+        var hasMore = false
         /// After failures: when the lane goes on.
         var restsUntil: LoopClock.Instant?
     }
@@ -18,8 +20,10 @@ struct SmallJobLoop<LoopClock: Clock> where LoopClock.Duration == Duration {
     let driver: LoopDriver<LoopClock>
     let logger: Logger
     let onPublished: @Sendable (Lane) -> Void
-    /// Called after each turn that took all small jobs: those that are left belong to the other loop.
-    let onTurnEnd: @Sendable () -> Void
+    /// The lanes that somebody spoke of since it was last called.
+    let takeWokenLanes: @Sendable () -> Set<Lane>
+    /// Called when a job was left to the other loop.
+    let onSetAside: @Sendable () -> Void
     var connection: KeptConnection
     private var looks: LookPlan<LoopClock.Instant>
     private var states: [Lane: LaneState] = [:]
@@ -30,37 +34,43 @@ struct SmallJobLoop<LoopClock: Clock> where LoopClock.Duration == Duration {
         driver: LoopDriver<LoopClock>,
         logger: Logger,
         onPublished: @escaping @Sendable (Lane) -> Void,
-        onTurnEnd: @escaping @Sendable () -> Void
+        takeWokenLanes: @escaping @Sendable () -> Set<Lane>,
+        onSetAside: @escaping @Sendable () -> Void
     ) {
         self.configuration = configuration
         self.driver = driver
         self.logger = logger
         self.onPublished = onPublished
-        self.onTurnEnd = onTurnEnd
+        self.takeWokenLanes = takeWokenLanes
+        self.onSetAside = onSetAside
         connection = KeptConnection(database)
         looks = LookPlan(now: driver.clock.now)
     }
 
-    /// Takes one step in each urgent lane; true if one of them has more. What fails in one lane leaves the other alone.
+    /// Takes one step in each urgent lane, or only where there is word of jobs; true if one of them has more. What fails
+    /// in one lane leaves the other alone.
     mutating func turn() async throws(PostgresError) -> Bool {
         let start = driver.clock.now
         let age = looks.age(at: start)
+        let spokenOf = takeWokenLanes()
+        let isForAll = age == nil || spokenOf.isEmpty
         var hasMore = false
         for lane in [Lane.call, .transactional] {
             var state = states[lane] ?? LaneState()
+            guard isForAll || state.hasMore || spokenOf.contains(lane) else { continue }
             if let end = state.restsUntil, start < end { continue }
             do throws(PostgresError) {
-                if try await step(lane, &state, since: age) { hasMore = true }
+                state.hasMore = try await step(lane, &state, since: age)
             } catch {
                 try await connection.pass(error)
-                if try await recover(from: error, lane, &state) { hasMore = true }
+                state.hasMore = try await recover(from: error, lane, &state)
             }
             states[lane] = state
+            if state.hasMore { hasMore = true }
         }
         if age == nil && !hasMore {
             looks.lookedAtAll(from: start, to: driver.clock.now, interval: configuration.urgentPoll / 2)
         }
-        if !hasMore { onTurnEnd() }
         return hasMore
     }
 
@@ -100,7 +110,10 @@ struct SmallJobLoop<LoopClock: Clock> where LoopClock.Duration == Duration {
             // Whoever is next is not to wait for it.
             state.lastApp = next.app
             let isSetAside = state.singles.failed(next.job, turns: Int(configuration.smallJobsPerStep))
-            if isSetAside { try await statements.setAside(next.job) }
+            if isSetAside {
+                try await statements.setAside(next.job)
+                onSetAside()
+            }
             logger.warning(
                 isSetAside
                     ? "a small job failed alone again and again and is left to be frozen by itself"

@@ -167,7 +167,7 @@ BEGIN
     -- A ttl of 0 asks the provider to keep nothing; the send itself still needs a moment to go out.
     NEW.expires_at := NEW.send_at + make_interval(secs => CASE NEW.ttl WHEN 0 THEN 30 ELSE NEW.ttl END);
     IF NEW.state = 'available' AND NEW.lane <> 'campaign' THEN
-        PERFORM pg_notify('peal_job', NEW.lane);
+        PERFORM pg_notify(CASE WHEN NEW.small_size IS NULL THEN 'peal_job' ELSE 'peal_small_job' END, NEW.lane);
     END IF;
     RETURN NEW;
 END

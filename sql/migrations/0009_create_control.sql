@@ -89,6 +89,7 @@ BEGIN
     UPDATE peal.batch_delayed AS d SET due_at = coalesce(d.resume_at, now()), resume_at = NULL
     WHERE d.job_id = job.id AND d.due_at = 'infinity';
     PERFORM pg_notify('peal_job', job.lane);
+    PERFORM pg_notify('peal_control', job_id::text);
     RETURN job.state;
 END
 $$;

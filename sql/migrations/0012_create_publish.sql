@@ -325,6 +325,10 @@ BEGIN
     FROM peal.pick_small_jobs(of_lane, most, since, after_app) AS p;
     jobs := cardinality(picked) + cardinality(too_large);
     batches := 0;
+    -- What is lost with the server is fanned out again. Calls wait for the disk: they must not ring twice.
+    IF of_lane <> 'call' THEN
+        PERFORM set_config('synchronous_commit', 'off', true);
+    END IF;
     IF cardinality(too_large) > 0 THEN
         UPDATE peal.job AS j SET small_size = NULL WHERE j.id = ANY (too_large);
     END IF;

@@ -6,7 +6,7 @@
 -- the caller has enough in hand integer[], $6 how many recipients of each may be submitted at once integer: only where
 -- the job goes on and may send again in doubt.
 -- Rows: the claimed batches in no order. `sending_to`: what may be submitted now; `sent_to`: what a worker before may have
--- submitted, from the row as it was; `now`: the server's time.
+-- submitted, from the row as it was; `audience_at`: in which day its page is; `now`: the server's time.
 -- Index: (slot, vt, id) of the partition inside, its key (slot, id) outside; primary key of job. The ARRAY is made once; a join in its
 -- place was seen to scan the table.
 UPDATE peal.batch_campaign AS b SET
@@ -31,4 +31,5 @@ WHERE b.slot = $1::smallint
 RETURNING
     b.id, b.vt, b.app_id, b.job_id, b.route, b.page_no, b.page_offset, b.size, b.attempt, b.expires_at, b.lease_no,
     b.settled_lease_no, b.lease_token, b.done, b.sending_to,
-    (SELECT o.sending_to FROM peal.batch_campaign AS o WHERE o.slot = b.slot AND o.id = b.id) AS sent_to, now() AS now
+    (SELECT o.sending_to FROM peal.batch_campaign AS o WHERE o.slot = b.slot AND o.id = b.id) AS sent_to,
+    (SELECT j.audience_at FROM peal.job AS j WHERE j.id = b.job_id) AS audience_at, now() AS now

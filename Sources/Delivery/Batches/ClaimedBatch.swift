@@ -24,6 +24,8 @@ struct ClaimedBatch: Sendable {
     let sendingTo: Int
     /// Recipients below it whose bit is unset may have been sent by a worker before us.
     let sentTo: Int
+    /// When the audience was frozen, which tells in which partition its page is. Nil where the job is gone.
+    let audienceAt: WallClock.Instant?
 
     var route: Route? { Route(rawValue: routeNumber) }
 
@@ -50,10 +52,11 @@ struct ClaimedBatch: Sendable {
         done = Bitmap(bytes: try rows.bytes(row, 13), count: size)
         sendingTo = Int(try rows.int32(row, 14))
         sentTo = Int(try rows.int32(row, 15))
+        audienceAt = try rows.timestampOrNil(row, 16)
     }
 
     /// The server's time when it was claimed.
     static func serverTime(_ rows: PostgresRows) throws(PostgresError) -> WallClock.Instant {
-        try rows.timestamp(0, 16)
+        try rows.timestamp(0, 17)
     }
 }

@@ -16,6 +16,8 @@ extension LaneWorker {
         while !isStopping {
             let room = flushFailures > 0 ? nil : claimRoom()
             var found = 0
+            // Until a claim shows that it left nothing behind.
+            mayHaveLeft = true
             if let room, room.limit > 0 {
                 do {
                     found = try await claim(room)
@@ -30,7 +32,8 @@ extension LaneWorker {
                     )
                 }
             }
-            if found > 0 { continue }
+            if let room, found < room.limit, failures == 0 { mayHaveLeft = !room.excludedApps.isEmpty }
+            if found > 0, mayHaveLeft { continue }
             let wait =
                 failures > 0
                 ? backoff.delay(afterFailures: failures, atLeast: .milliseconds(50))
@@ -115,7 +118,10 @@ extension LaneWorker {
             statements.append(
                 (
                     SQLText.deliveryResolveRecipients,
-                    [.job(row.job), .int32(row.pageNumber), .int32(row.pageOffset), .int32(Int32(row.size))]
+                    [
+                        .job(row.job), .int32(row.pageNumber), .int32(row.pageOffset), .int32(Int32(row.size)),
+                        .app(row.app), .timestamp(row.audienceAt),
+                    ]
                 )
             )
         }

@@ -57,6 +57,8 @@ actor LaneWorker {
     // Taking in.
     var floor: ClaimFloor
     var clockMovedAt: ContinuousClock.Instant?
+    /// Whether the last claim may have left batches for want of room.
+    var mayHaveLeft = true
     /// What the server's clock shows more than ours.
     var clockOffset: Duration = .zero
     /// Recipients that a claim that is out may permit.
@@ -178,7 +180,7 @@ actor LaneWorker {
         let uses = jobUses[batch.row.job, default: 1] - 1
         jobUses[batch.row.job] = uses > 0 ? uses : nil
         if uses <= 0 { jobs[batch.row.job] = nil }
-        intakeSignal.wake()
+        if mayHaveLeft { intakeSignal.wake() }
     }
 }
 

@@ -106,7 +106,7 @@ package final class Worker: Sendable {
     private func listen() async {
         let listener = PostgresListener(
             configuration.directDatabase,
-            channels: ["peal_job", "peal_batch", "peal_control"],
+            channels: ["peal_small_job", "peal_job", "peal_batch", "peal_control"],
             healthPing: SQLText.healthPing,
             readProcessID: SQLText.listenerReadProcessID
         )
@@ -131,9 +131,8 @@ package final class Worker: Sendable {
         case .notification(let notification):
             let lane = Lane(name: notification.payload)
             switch notification.channel {
-            case "peal_job":
-                scheduler?.wake()
-                fanout?.wake(lane ?? .campaign)
+            case "peal_small_job": fanout?.wakeForSmallJobs(in: lane ?? .transactional)
+            case "peal_job": fanout?.wake(lane ?? .campaign)
             case "peal_batch": delivery?.wake(lane ?? .campaign)
             default:
                 scheduler?.wake()
