@@ -71,12 +71,21 @@ private struct DeviceImportSession {
             return result.refused == 0 ? .success : .refused
         } catch let failure as DeviceImport.Failure {
             if failure.report.read > 0 { progress.finish(update(failure.report, share: nil)) }
-            try Interruption.check(Self.resumption(failure.report))
-            let error = CommandError(describing: failure.underlying)
-            if error.status == .interrupted || error.status == .terminated { throw error }
-            let location = [error.location, Self.resumption(failure.report)].filter { !$0.isEmpty }
-            throw CommandError(error.status, error.what, at: location.joined(separator: "; "), advice: error.advice)
+            throw Self.error(failure)
         }
+    }
+
+    /// What to tell of an import that ended early. Apart from `run`: Swift 6.3 crashes on that in release with this in it.
+    private static func error(_ failure: DeviceImport.Failure) -> CommandError {
+        do {
+            try Interruption.check(resumption(failure.report))
+        } catch {
+            return error
+        }
+        let error = CommandError(describing: failure.underlying)
+        if error.status == .interrupted || error.status == .terminated { return error }
+        let location = [error.location, resumption(failure.report)].filter { !$0.isEmpty }
+        return CommandError(error.status, error.what, at: location.joined(separator: "; "), advice: error.advice)
     }
 
     private static func resumption(_ figures: DeviceImport.Report) -> String {
