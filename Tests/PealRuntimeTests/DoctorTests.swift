@@ -35,12 +35,12 @@ import Testing
                 SELECT id, 'apns', 'production', 'K', 'T', 'com.example', '\\x00' FROM peal.app
                 """
             )
-            try await run("SELECT peal.judge_tokens(id, 0, '{1}', 0) FROM peal.credential")
+            try await run("SELECT peal.judge_tokens(id, updated_at, 0, '{1}', 0) FROM peal.credential")
             let held = await examine(["PEAL_DATABASE_URL": database.connectionString])["dead tokens"]
             #expect(held?.verdict == .warning)
             #expect(held?.finding.contains("of app shop was accepted yet") == true)
             #expect(held?.advice.contains("environment") == true)
-            try await run("SELECT peal.judge_tokens(id, 9, '{}', 0) FROM peal.credential")
+            try await run("SELECT peal.judge_tokens(id, updated_at, 9, '{}', 0) FROM peal.credential")
             let proven = await examine(["PEAL_DATABASE_URL": database.connectionString])["dead tokens"]
             #expect(proven == nil)
         }

@@ -39,7 +39,7 @@ import Testing
         if count > 0, analyzed { try await fixture.query("ANALYZE peal.batch_campaign") }
     }
 
-    /// The largest number of rows that a scan of the plan returned.
+    /// Holds that a claim's plan uses its two indexes and scans no table.
     private func expectIndexes(_ plan: String, _ count: Int64, sourceLocation: SourceLocation = #_sourceLocation) {
         #expect(plan.contains("batch_campaign_order"), "\(count) rows: \(plan)", sourceLocation: sourceLocation)
         #expect(plan.contains("batch_campaign_key"), "\(count) rows: \(plan)", sourceLocation: sourceLocation)

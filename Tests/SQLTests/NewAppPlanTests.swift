@@ -1,5 +1,6 @@
 import Postgres
 import PushCore
+import SQLText
 import TestSupport
 import Testing
 
@@ -14,6 +15,55 @@ struct NewAppPlanTests {
         try await body()
         try await fixture.query("SELECT pg_stat_force_next_flush()")
         return try await fixture.number(read) - before
+    }
+
+    private func withNewApp(_ body: (SendFixture) async throws -> Void) async throws {
+        try await withSendFixture(devices: 1_000) { (fixture) async throws in
+            try await fixture.query(
+                """
+                INSERT INTO peal.device (app_id, channel, token, external_id, installation_id)
+                SELECT a.id, 'android', 't-' || n, 'user-' || n, 'i-' || n
+                FROM peal.app AS a, generate_series(1, 20000) AS n WHERE a.slug = 'talk'
+                """
+            )
+            try await body(fixture)
+        }
+    }
+
+    @Test func `delivery looks up the devices of a new app one by one`() async throws {
+        try await withNewApp { (fixture) async throws in
+            let app = Int32(try await fixture.number("SELECT id FROM peal.app WHERE slug = 'talk'"))
+            let ids = try await fixture.query(
+                "SELECT array_agg(d.id) FROM peal.device AS d WHERE d.external_id IN ('user-5', 'user-9000', 'user-19000') AND d.app_id = $1",
+                [.int32(app)]
+            ).int64Array(0, 0)
+            let job = JobID(.random())
+            try await fixture.query(
+                """
+                INSERT INTO peal.audience_page (job_id, page_no, audience_at, route, size, first_id, last_id, ids)
+                VALUES ($1, 0, now(), 3, 3, $2, $3, $4)
+                """,
+                [.job(job), .int64(ids.min()), .int64(ids.max()), .int64s(ids.sorted())]
+            )
+            let at = try await fixture.query("SELECT audience_at FROM peal.audience_page").timestamp(0, 0)
+            let count = try await keysRead(fixture) { () async throws in
+                let found = try await fixture.connection.query(
+                    SQLText.deliveryResolveRecipients,
+                    [.job(job), .int32(0), .int32(0), .int32(3), .int32(app), .timestamp(at)]
+                )
+                #expect(found.count == 4)
+                let disabled = try await fixture.connection.query(
+                    SQLText.deliveryDisableDevices,
+                    [
+                        .int32(app), .int64s(ids), .byteArrays(Array(repeating: Array("t-5".utf8), count: 3)),
+                        .timestamps(Array(repeating: WallClock.Instant(microsecondsSinceEpoch: .max), count: 3)),
+                        .texts(Array(repeating: "Unregistered", count: 3)),
+                    ]
+                )
+                #expect(disabled.count == 1)
+            }
+            #expect(count < 100)
+        }
     }
 
     @Test(arguments: [
@@ -31,14 +81,7 @@ struct NewAppPlanTests {
         """,
     ])
     func `a device of a new app is looked up by index`(statement: String) async throws {
-        try await withSendFixture(devices: 1_000) { (fixture) async throws in
-            try await fixture.query(
-                """
-                INSERT INTO peal.device (app_id, channel, token, external_id, installation_id)
-                SELECT a.id, 'android', 't-' || n, 'user-' || n, 'i-' || n
-                FROM peal.app AS a, generate_series(1, 20000) AS n WHERE a.slug = 'talk'
-                """
-            )
+        try await withNewApp { (fixture) async throws in
             let job = try await fixture.insertJob(
                 audience: #"{"external_ids": ["user-1", "user-2", "user-3", "nobody"]}"#,
                 app: "talk"

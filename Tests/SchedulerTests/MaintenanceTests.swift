@@ -77,6 +77,9 @@ import Testing
             #expect(dropped == 2)
             try await fixture.query("SELECT peal.cancel_job($1)", [.job(job)])
             #expect(try await scheduler.sweepAll() == 20)
+            // It is kept as long as any job that ended now, and its day with it.
+            #expect(try await scheduler.statements.dropOldPartition() == nil)
+            try await fixture.query("UPDATE peal.job SET completed_at = now() - interval '36 days'")
             // First the job, whose results go with the day, then the four partitions.
             dropped = 0
             while try await scheduler.statements.dropOldPartition() != nil { dropped += 1 }
@@ -103,6 +106,24 @@ import Testing
             try await fixture.expectAccounts()
             #expect(try await fixture.number("SELECT count(*) FROM peal.job") == 0)
             #expect(try await fixture.number("SELECT count(*) FROM peal.job_stat") == 0)
+        }
+    }
+
+    @Test func `a job that ended long after it began is kept as long as any other, with its pages`() async throws {
+        try await withSendFixture(devices: 20) { fixture in
+            let scheduler = ManualScheduler(fixture)
+            try await addPartitions(fixture, daysAgo: 40...40)
+            let job = try await scheduler.publishedJob(devices: 1...20)
+            try await fixture.query("SELECT peal.cancel_job($1)", [.job(job)])
+            _ = try await scheduler.sweepAll()
+            try await fixture.query(
+                "UPDATE peal.job SET audience_at = now() - interval '41 days', completed_at = now()"
+            )
+            while try await scheduler.statements.dropOldPartition() != nil {}
+            #expect(try await fixture.number("SELECT count(*) FROM peal.job") == 1)
+            try await fixture.query("UPDATE peal.job SET completed_at = now() - interval '36 days'")
+            while try await scheduler.statements.dropOldPartition() != nil {}
+            #expect(try await fixture.number("SELECT count(*) FROM peal.job") == 0)
         }
     }
 

@@ -153,14 +153,14 @@ BEGIN
 END
 $$;
 
--- Locks the next small jobs of an app: as many as its share, after the given one, in the order of arrival; with `spans`
+-- Locks the next small jobs of an app: as many as its share, without those seen, in the order of arrival; with `spans`
 -- only jobs that became due in those stretches. The share is used up when they lead to twenty recipients a place of it,
 -- though it is one job at least. A job that leads to more than a thousand is not small after all.
--- Returns what to take, what is too large, the last job that it looked at, how many recipients it counted, whether the
--- share is used up, and whether there may be more.
+-- Returns what to take, what is too large, how many recipients it counted, whether the share is used up, and whether
+-- there may be more.
 CREATE FUNCTION peal.lock_small_jobs(
-    of_lane text, of_app integer, after_id uuid, share integer, spans timestamptz[],
-    OUT fitting uuid[], OUT too_large uuid[], OUT last_id uuid, OUT recipients integer, OUT is_used_up boolean,
+    of_lane text, of_app integer, seen uuid[], share integer, spans timestamptz[],
+    OUT fitting uuid[], OUT too_large uuid[], OUT recipients integer, OUT is_used_up boolean,
     OUT has_more boolean
 )
 LANGUAGE plpgsql
@@ -168,12 +168,13 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     locked uuid[];
+    one uuid;
     met integer;
 BEGIN
     IF spans IS NULL THEN
         locked := ARRAY(
             SELECT j.id FROM peal.job AS j
-            WHERE j.lane = of_lane AND j.app_id = of_app AND (after_id IS NULL OR j.id > after_id)
+            WHERE j.lane = of_lane AND j.app_id = of_app AND j.id <> ALL (seen)
                 AND j.small_size IS NOT NULL AND j.state = 'available' AND j.paused_at IS NULL
             ORDER BY j.id
             LIMIT share
@@ -186,7 +187,7 @@ BEGIN
             CROSS JOIN LATERAL (
                 SELECT j.id FROM peal.job AS j
                 WHERE j.lane = of_lane AND peal.due_span(j.send_at) = span AND j.app_id = of_app
-                    AND (after_id IS NULL OR j.id > after_id)
+                    AND j.id <> ALL (seen)
                     AND j.small_size IS NOT NULL AND j.state = 'available' AND j.paused_at IS NULL
                 ORDER BY j.id
                 LIMIT share
@@ -198,7 +199,7 @@ BEGIN
     fitting := '{}';
     too_large := '{}';
     recipients := 0;
-    FOREACH last_id IN ARRAY locked LOOP
+    FOREACH one IN ARRAY locked LOOP
         -- A few users may have any number of devices.
         SELECT count(*) INTO met FROM (
             SELECT FROM peal.job AS j
@@ -206,18 +207,18 @@ BEGIN
             LEFT JOIN LATERAL (
                 SELECT FROM peal.device AS d WHERE d.app_id = of_app AND d.external_id = named.id LIMIT 1001
             ) AS devices ON true
-            WHERE j.id = last_id
+            WHERE j.id = one
             UNION ALL
             SELECT FROM peal.job AS j
             CROSS JOIN LATERAL jsonb_array_elements(j.audience -> 'device_ids')
-            WHERE j.id = last_id
+            WHERE j.id = one
             LIMIT 1001
         ) AS counted;
         recipients := recipients + met;
         IF met > 1000 THEN
-            too_large := too_large || last_id;
+            too_large := too_large || one;
         ELSE
-            fitting := fitting || last_id;
+            fitting := fitting || one;
         END IF;
         EXIT WHEN recipients >= share * 20;
     END LOOP;
@@ -240,11 +241,9 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     spans constant timestamptz[] := peal.spans_since(since);
-    -- Whose jobs a round takes, in the order of turns; and the last one of each that was looked at.
+    -- Whose jobs a round takes, in the order of turns.
     apps integer[] := peal.apps_in_turn(of_lane, true, spans, after_app, most);
-    last_ids uuid[] := array_fill(NULL::uuid, ARRAY[cardinality(apps)]);
     more_apps integer[];
-    more_ids uuid[];
     served record;
     taken record;
     room integer := most;
@@ -258,13 +257,12 @@ BEGIN
     last_app := after_app;
     WHILE cardinality(apps) > 0 LOOP
         more_apps := '{}';
-        more_ids := '{}';
         is_share_left := false;
         FOR served IN
             SELECT
-                u.app_id, u.last_id,
+                u.app_id,
                 greatest(1, coalesce(a.weight, 100) * room / sum(coalesce(a.weight, 100)) OVER ())::integer AS share
-            FROM unnest(apps, last_ids) WITH ORDINALITY AS u (app_id, last_id, place)
+            FROM unnest(apps) WITH ORDINALITY AS u (app_id, place)
             LEFT JOIN peal.app AS a ON a.id = u.app_id
             ORDER BY u.place
         LOOP
@@ -273,7 +271,9 @@ BEGIN
                 RETURN;
             END IF;
             SELECT * INTO taken
-            FROM peal.lock_small_jobs(of_lane, served.app_id, served.last_id, least(served.share, room), spans);
+            FROM peal.lock_small_jobs(
+                of_lane, served.app_id, picked || too_large, least(served.share, room), spans
+            );
             picked := picked || taken.fitting;
             too_large := too_large || taken.too_large;
             room := room - cardinality(taken.fitting) - cardinality(taken.too_large);
@@ -284,14 +284,12 @@ BEGIN
             END IF;
             IF taken.has_more AND NOT taken.is_used_up THEN
                 more_apps := more_apps || served.app_id;
-                more_ids := more_ids || taken.last_id;
             ELSIF NOT taken.is_used_up THEN
                 is_share_left := true;
             END IF;
         END LOOP;
         EXIT WHEN NOT is_share_left;
         apps := more_apps;
-        last_ids := more_ids;
         is_first_round := false;
     END LOOP;
 END

@@ -405,6 +405,7 @@ BEGIN
     ended := ARRAY(
         SELECT j.id FROM peal.job AS j
         WHERE j.completed_at IS NOT NULL AND coalesce(j.audience_at, j.completed_at) < ends
+            AND j.completed_at < now() - make_interval(days => keep_days)
         ORDER BY coalesce(j.audience_at, j.completed_at)
         LIMIT 5000
         FOR UPDATE SKIP LOCKED
@@ -413,6 +414,11 @@ BEGIN
         DELETE FROM peal.job_stat AS s WHERE s.job_id = ANY (ended);
         DELETE FROM peal.stat_delta AS s WHERE s.job_id = ANY (ended);
         DELETE FROM peal.job AS j WHERE j.id = ANY (ended);
+    ELSIF EXISTS (
+        SELECT FROM peal.job AS j WHERE j.completed_at IS NOT NULL AND coalesce(j.audience_at, j.completed_at) < ends
+    ) THEN
+        -- It ended long after it began, and is kept as long as any other.
+        RETURN NULL;
     ELSE
         EXECUTE format('DROP TABLE peal.%I', oldest);
     END IF;

@@ -6,7 +6,7 @@
 -- $6 when the job's audience was frozen timestamptz.
 -- Rows: one whose `ids` are the slice's ids in order (no such row: the page is gone); then one a device, with `ids`
 -- null. `token` is null where there is none or the device is disabled.
--- Index: primary keys of audience_page and device.
+-- Index: primary keys of audience_page and device. The app is a sub-select, see peal.resolve_named.
 WITH slice AS MATERIALIZED (
     SELECT p.ids[$3::integer + 1 : $3::integer + $4::integer] AS ids
     FROM peal.audience_page AS p
@@ -25,11 +25,11 @@ UNION ALL
 SELECT d.id, d.route, d.token, d.locale, d.disabled_at IS NOT NULL, NULL::bigint[]
 FROM peal.device AS d
 WHERE (SELECT b.is_dense FROM bounds AS b)
-    AND d.app_id = $5::integer
+    AND d.app_id = (SELECT $5::integer)
     AND d.id BETWEEN (SELECT b.first_id FROM bounds AS b) AND (SELECT b.last_id FROM bounds AS b)
 UNION ALL
 SELECT d.id, d.route, d.token, d.locale, d.disabled_at IS NOT NULL, NULL::bigint[]
 FROM peal.device AS d
 WHERE NOT (SELECT b.is_dense FROM bounds AS b)
-    AND d.app_id = $5::integer
+    AND d.app_id = (SELECT $5::integer)
     AND d.id = ANY ((SELECT s.ids FROM slice AS s)::bigint[])
