@@ -63,7 +63,8 @@ extension Connection {
                 if state.isClosed { return }
                 continue
             }
-            let mayHave = mayHaveBeenProcessed(slot)
+            // What is framed whole and waits for the socket goes out yet, before its reset: the connection lives on.
+            let mayHave = streams[slot].isFramed || mayHaveBeenProcessed(slot)
             pool.settle(reference, .unanswered(.timedOut), mayHaveBeenProcessed: mayHave)
             let openedAt = streams[slot].deadline.after(nanoseconds: -reference.submission.timeLimitNanoseconds)
             if lastAnswer < openedAt { timeoutsInARow += 1 }
