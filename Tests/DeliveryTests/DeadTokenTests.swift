@@ -203,9 +203,14 @@ import Testing
         try await DeliveryRig.with { rig in
             let app = try await rig.addApp("shop")
             try await rig.addAPNs(app)
+            let other = try await rig.addApp("talk")
+            try await rig.addAPNs(other)
             let tokens = DeliveryRig.tokens(10)
             let devices = try await rig.addDevices(app, tokens: tokens)
+            let gone = DeliveryRig.tokens(1, seed: 1)
+            let others = try await rig.addDevices(other, tokens: gone)
             rig.simulator.control.add(Rule(.reject(reason: "BadDeviceToken"), tokenPrefix: tokens[4]))
+            rig.simulator.control.add(Rule(.reject(reason: "Unregistered", timestamp: .now), tokenPrefix: gone[0]))
             let first = try await rig.addJob("shop", devices: [devices[0]])
             try await rig.deliver { service in
                 #expect(try await rig.waitUntilDone(first))
@@ -223,12 +228,15 @@ import Testing
                 }
                 #expect(hasTried)
                 let push = try await rig.addJob("shop", devices: [devices[0]])
+                let dead = try await rig.addJob("talk", devices: others)
                 service.wake(.campaign)
                 #expect(try await rig.waitUntilDone(push, upTo: .seconds(10)))
                 #expect(try await rig.outcomes(push) == ["accepted": 1])
-                #expect(try await disabled(rig).isEmpty)
+                #expect(try await rig.waitUntilDone(dead, upTo: .seconds(10)))
+                // What needs no verdict does not wait for one.
+                #expect(try await rig.wait { try await disabled(rig) == [gone[0]: "Unregistered"] })
                 await blocker.close()
-                #expect(try await rig.wait { try await disabled(rig) == [tokens[4]: "BadDeviceToken"] })
+                #expect(try await rig.wait { try await disabled(rig)[tokens[4]] == "BadDeviceToken" })
             }
             #expect(try await rig.accountingFaults() == 0)
         }

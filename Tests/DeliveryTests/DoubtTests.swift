@@ -86,7 +86,7 @@ import Testing
                 isDoubtful ? .silence : .reject(reason: "ServiceUnavailable"), .reject(reason: "InternalServerError"),
             ]
             try await rig.deliver {
-                $0.laneSettings[.campaign]?.requestTimeLimit = .milliseconds(500)
+                if isDoubtful { $0.laneSettings[.campaign]?.requestTimeLimit = .milliseconds(500) }
                 $0.retryPolicy = RetryPolicy(provider: once, connection: once, device: once)
             } _: { service in
                 for (index, answer) in answers.enumerated() {

@@ -26,6 +26,14 @@ import Testing
         #expect(left == 0)
     }
 
+    @Test func `an hour in which nothing was sent says nothing of what is taken now`() {
+        var pace = SendingPace()
+        pace.accepted(1_000, now: start)
+        pace.accepted(1_000, now: start + .seconds(3_600))
+        _ = pace.refused(now: start + .seconds(3_601))
+        #expect(pace.messagesPerSecond == 500)
+    }
+
     @Test func `the rate doubles in half a minute, and a quarter of an hour without a refusal ends it`() {
         var pace = SendingPace()
         pace.accepted(500, now: start)
@@ -48,7 +56,7 @@ import Testing
     }
 
     /// A provider that takes 60 in five seconds, and drops whoever is refused 300 times; 5,000 messages. Time is made up.
-    @Test(arguments: [5, 60])
+    @Test(arguments: [5, 60, 1_800])
     func `case 79: the whole of an app gets slower, is never banned, and all of it arrives`(retryAfter: Int) {
         var pace = SendingPace()
         var now = start

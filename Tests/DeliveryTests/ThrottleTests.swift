@@ -114,11 +114,15 @@ import Testing
                 service.wake(.campaign)
                 let waits = "SELECT count(*) FROM peal.batch_delayed WHERE due_at > now() + interval '100 s'"
                 #expect(try await rig.wait { try await rig.number(waits) == 1 })
+                // Who was answered has had an attempt, last of the batch or not; who is only held has not.
+                let attempt = "SELECT max(attempt) FROM peal.batch_delayed"
+                #expect(try await rig.number(attempt) == 3)
                 let sent = rig.simulator.ledger.totals.requests(to: .fcm)
                 try await rig.promoteAll()
                 service.wake(.campaign)
                 #expect(try await rig.wait { try await rig.number(waits) == 1 })
                 #expect(rig.simulator.ledger.totals.requests(to: .fcm) == sent)
+                #expect(try await rig.number(attempt) == 3)
             }
         }
     }

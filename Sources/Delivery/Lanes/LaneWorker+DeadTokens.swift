@@ -135,8 +135,9 @@ extension LaneWorker {
             inbox.signal.wake()
         }
         do {
-            try await judgeReports()
+            let locked = try await judgeReports()
             try await disableDeadDevices(isLast: isLast)
+            if let locked { throw locked }
             if deadTokenFailures > 0 { logger.info("Dead tokens are followed again") }
             deadTokenFailures = 0
             deadTokensDueAt = .now + Self.followInterval
@@ -152,8 +153,10 @@ extension LaneWorker {
         }
     }
 
-    /// What cannot be judged is put back; a verdict that is locked keeps no other waiting.
-    private func judgeReports() async throws {
+    /// What cannot be judged is put back; a verdict that is locked keeps no other waiting, nor the devices of others.
+    ///
+    /// - Returns: what the database said of a verdict that is locked, or nil if none is.
+    private func judgeReports() async throws -> PostgresError? {
         var left = tokenReports
         tokenReports = []
         var locked: PostgresError?
@@ -168,7 +171,7 @@ extension LaneWorker {
                 place += 1
             }
         }
-        if let locked { throw locked }
+        return locked
     }
 
     private func judge(_ item: TokenReport) async throws {

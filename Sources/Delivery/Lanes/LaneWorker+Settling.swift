@@ -31,17 +31,25 @@ extension LaneWorker {
                     accepted = 0
                 }
                 guard let batch else { continue }
+                if accepted > 0, completion.status != 200 {
+                    // What was accepted counts before what follows from a refusal.
+                    noteAccepted(accepted, in: batch)
+                    accepted = 0
+                }
                 if settle(completion, in: batch, bytes) { accepted += 1 }
             }
             if let batch { finishRun(batch, accepted: accepted) }
         }
     }
 
+    private func noteAccepted(_ count: Int, in batch: BatchInHand) {
+        guard count > 0, let version = batch.dispatch?.credential.version else { return }
+        breakers[version, default: DeadTokenBreaker()].accepted(count)
+        paces[version, default: SendingPace()].accepted(count, now: .now)
+    }
+
     private func finishRun(_ batch: BatchInHand, accepted: Int) {
-        if accepted > 0, let version = batch.dispatch?.credential.version {
-            breakers[version, default: DeadTokenBreaker()].accepted(accepted)
-            paces[version, default: SendingPace()].accepted(accepted, now: .now)
-        }
+        noteAccepted(accepted, in: batch)
         if batch.outstanding == 0 || batch.wantsWindow { advance(batch) }
     }
 
@@ -132,9 +140,6 @@ extension LaneWorker {
         case .unanswered(let cause): reason = cause.rawValue
         }
         if verdict.replacesConnection { pools.renewConnections(of: credential) }
-        if case .retry(let advice) = verdict.disposition, completion.status == 429 || completion.status >= 500 {
-            heed(advice, status: completion.status, reason: reason, of: credential)
-        }
         switch verdict.disposition {
         case .refreshCredential, .credentialRefused:
             guard !batch.refused.contains(request) || !(gates[credential.version]?.isOpen ?? true) else {
@@ -153,6 +158,10 @@ extension LaneWorker {
                 }
             }
             follow(verdict, reason: reason, completion, in: batch, index)
+        }
+        // After the message itself: one that was answered has had its attempt, whatever its answer means for the others.
+        if case .retry(let advice) = verdict.disposition, completion.status == 429 || completion.status >= 500 {
+            heed(advice, status: completion.status, reason: reason, of: credential)
         }
     }
 

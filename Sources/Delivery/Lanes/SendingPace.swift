@@ -10,7 +10,7 @@ struct SendingPace: Sendable {
     private static let growth = 0.023
     /// Refusals of one moment count once.
     private static let cutInterval: Duration = .seconds(1)
-    /// A rate that was not refused for so long is no limit any more.
+    /// A rate that was not refused for so long, while messages could go out, is no limit any more.
     private static let patience: Duration = .seconds(900)
     /// So much of a second may go out at once.
     private static let burst = 0.25
@@ -84,7 +84,7 @@ struct SendingPace: Sendable {
 
     private mutating func refill(now: ContinuousClock.Instant) {
         guard let present = rate, let filledAt, now > filledAt else { return }
-        if let cutAt, now - cutAt >= Self.patience {
+        if let cutAt, now - max(cutAt, restsUntil ?? cutAt) >= Self.patience {
             rate = nil
             return
         }
@@ -101,7 +101,8 @@ struct SendingPace: Sendable {
             return
         }
         guard now - begun >= Self.window else { return }
-        former = (accepted, now - begun)
+        // A window that long was mostly idle: what was accepted in it says nothing of what is taken now.
+        former = now - begun >= Self.window * 2 ? (0, .zero) : (accepted, now - begun)
         begunAt = now
         accepted = 0
         refusedDevices = 0
