@@ -15,7 +15,7 @@ package struct JobWatch: Sendable {
     /// Shows progress on standard error until the job has ended, and returns its last status.
     package func run(_ id: JobID) async throws -> JobStatus {
         Interruption.catchSignals()
-        var status = try await jobs.status(id)
+        var status = try await self.status(of: id)
         var progress = ProgressLine("Sending", unit: "recipients")
         let start = ContinuousClock.now
         var hasAdvised = false
@@ -27,11 +27,23 @@ package struct JobWatch: Sendable {
                 hasAdvised = true
             }
             try await Task.sleep(for: Self.pollInterval)
-            try Interruption.check("the job goes on; follow it with: peal job watch \(id)")
-            status = try await jobs.status(id)
+            status = try await self.status(of: id)
         }
         progress.finish(Self.update(status))
         return status
+    }
+
+    /// The status, also when the database does not answer: then until a signal.
+    private func status(of id: JobID) async throws -> JobStatus {
+        let jobs = jobs
+        let answer: Result<JobStatus, any Error>
+        do {
+            answer = .success(try await Interruption.cancelling { try await jobs.status(id) })
+        } catch {
+            answer = .failure(error)
+        }
+        try Interruption.check("the job goes on; follow it with: peal job watch \(id)")
+        return try answer.get()
     }
 
     private static func update(_ status: JobStatus) -> ProgressLine.Update {

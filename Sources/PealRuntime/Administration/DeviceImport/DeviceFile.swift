@@ -6,6 +6,8 @@ actor DeviceFile {
     /// Rows in a chunk: one transaction each.
     static let chunkRows = 20_000
     private static let readBytes = 256 * 1024
+    /// How long a read may wait before it looks for a signal, in milliseconds.
+    private static let signalInterval: Int32 = 50
 
     /// The size of the file, or nil when it is a pipe.
     nonisolated let byteCount: Int?
@@ -44,7 +46,8 @@ actor DeviceFile {
         executor.stop()
     }
 
-    /// The next rows, or nil at the end of the file. Throws status 4 where the file cannot be read on.
+    /// The next rows, or nil at the end of the file. Throws status 4 where the file cannot be read on,
+    /// 130 or 143 within 50 ms of a signal.
     func nextChunk() throws(CommandError) -> DeviceChunk? {
         var builder = DeviceChunkBuilder()
         do {
@@ -67,6 +70,12 @@ actor DeviceFile {
     }
 
     private func readOn(into builder: inout DeviceChunkBuilder) throws {
+        // A pipe may be silent for long, and a signal must not wait for its next byte.
+        var source = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+        let readyCount = unsafe poll(&source, 1, Self.signalInterval)
+        let isSilent = readyCount == 0 || readyCount < 0 && errno == EINTR
+        try Self.checkInterruption()
+        if isSilent { return }
         var buffer = [UInt8](repeating: 0, count: Self.readBytes)
         let count = unsafe buffer.withUnsafeMutableBytes { unsafe read(descriptor, $0.baseAddress, $0.count) }
         if count < 0 {
@@ -81,11 +90,17 @@ actor DeviceFile {
         }
         bytesRead += count
         if count == 0 {
+            // The signal may have ended who writes the pipe, too: what it cut off is no row.
+            try Self.checkInterruption()
             hasEnded = true
             try parser.finish { row in try take(row, into: &builder) }
         } else {
             try parser.parse(buffer[..<count]) { row in try take(row, into: &builder) }
         }
+    }
+
+    private static func checkInterruption() throws(CommandError) {
+        try Interruption.check("the rows read last are not imported")
     }
 
     private func take(_ row: CSVParser.Row, into builder: inout DeviceChunkBuilder) throws {

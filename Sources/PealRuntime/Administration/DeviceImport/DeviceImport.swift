@@ -59,6 +59,8 @@ package struct DeviceImport: Sendable {
                 try onChunk(report, file.byteCount, current.notices)
                 chunk = try await next.value
             }
+            // A pipe's end may come from the same Ctrl-C, which ended its writer: that is no whole import.
+            try Interruption.check("the file may be cut off")
             return report
         } catch {
             throw Failure(report: report, underlying: error)
