@@ -88,13 +88,19 @@ import Testing
         }
     }
 
+    /// There is a day of 40 days ago, and a job that was published, cancelled and settled.
+    private func schedulerOfEndedJob(_ fixture: SendFixture) async throws -> ManualScheduler {
+        let scheduler = ManualScheduler(fixture)
+        try await addPartitions(fixture, daysAgo: 40...40)
+        let job = try await scheduler.publishedJob(devices: 1...20)
+        try await fixture.query("SELECT peal.cancel_job($1)", [.job(job)])
+        _ = try await scheduler.sweepAll()
+        return scheduler
+    }
+
     @Test func `promise 1: a job goes with its results, so no count is left that cannot be checked`() async throws {
         try await withSendFixture(devices: 20) { fixture in
-            let scheduler = ManualScheduler(fixture)
-            try await addPartitions(fixture, daysAgo: 40...40)
-            let job = try await scheduler.publishedJob(devices: 1...20)
-            try await fixture.query("SELECT peal.cancel_job($1)", [.job(job)])
-            _ = try await scheduler.sweepAll()
+            let scheduler = try await schedulerOfEndedJob(fixture)
             try await fixture.query(
                 """
                 UPDATE peal.job SET audience_at = now() - interval '40 days', completed_at = now() - interval '40 days'
@@ -111,11 +117,7 @@ import Testing
 
     @Test func `a job that ended long after it began is kept as long as any other, with its pages`() async throws {
         try await withSendFixture(devices: 20) { fixture in
-            let scheduler = ManualScheduler(fixture)
-            try await addPartitions(fixture, daysAgo: 40...40)
-            let job = try await scheduler.publishedJob(devices: 1...20)
-            try await fixture.query("SELECT peal.cancel_job($1)", [.job(job)])
-            _ = try await scheduler.sweepAll()
+            let scheduler = try await schedulerOfEndedJob(fixture)
             try await fixture.query(
                 "UPDATE peal.job SET audience_at = now() - interval '41 days', completed_at = now()"
             )
