@@ -6,7 +6,7 @@ package import Telemetry
 
 /// What delivery is given by the process that runs it.
 package struct DeliveryConfiguration: Sendable {
-    /// Where the database is. Each lane opens two connections, and two more are for the credential work of all.
+    /// Where the database is. Each lane opens two connections; all of them share two for reading credentials and one for notes.
     package var database: PostgresConfiguration
     /// Opens sealed credentials. Without it nothing can be sent, and batches wait.
     package var masterKey: SealingKey?

@@ -10,6 +10,7 @@ package final class DeliveryService: Sendable {
     private let workers: [LaneWorker]
     private let tokenClient: HTTP2Client
     private let credentials: PostgresPool
+    private let notes: PostgresPool
     private let logger: Logger
 
     /// Makes the lanes' threads and clients; connects to nothing yet.
@@ -20,6 +21,8 @@ package final class DeliveryService: Sendable {
         let tls = try TLSContext(trustingAlso: configuration.caFile)
         let logger = configuration.logger
         let credentials = PostgresPool(credentials: configuration.database)
+        // What is noted may wait for a row that somebody has locked: it waits apart from what is read.
+        let notes = PostgresPool(credentials: configuration.database, connections: 1)
         let tokenClient = try HTTP2Client(name: "peal-tokens", names: configuration.names, sink: { _ in })
         let tokens = ProviderTokens(
             database: credentials,
@@ -31,6 +34,7 @@ package final class DeliveryService: Sendable {
         let holds = ProviderHolds()
         let store = CredentialStore(
             database: credentials,
+            notes: notes,
             masterKey: configuration.masterKey,
             refresh: configuration.credentialRefresh,
             holds: holds,
@@ -41,7 +45,7 @@ package final class DeliveryService: Sendable {
                 configuration,
                 lane: $0,
                 tls: tls,
-                notes: credentials,
+                notes: notes,
                 store: store,
                 tokens: tokens,
                 holds: holds
@@ -49,6 +53,7 @@ package final class DeliveryService: Sendable {
         }
         self.tokenClient = tokenClient
         self.credentials = credentials
+        self.notes = notes
         self.logger = logger
     }
 
@@ -63,6 +68,7 @@ package final class DeliveryService: Sendable {
         }
         await tokenClient.stop(within: .zero)
         await credentials.close()
+        await notes.close()
     }
 
     /// There may be batches to claim in a lane: somebody published some. Cheap; may be called for each notification.

@@ -127,6 +127,64 @@ import Testing
         }
     }
 
+    @Test func `promise 9: credentials that somebody has locked keep no other app waiting when their holds are noted`()
+        async throws
+    {
+        try await DeliveryRig.with { rig in
+            var devices: [String: Int64] = [:]
+            for name in ["shop", "talk", "news"] {
+                let app = try await rig.addApp(name)
+                if name == "talk" {
+                    try await rig.addFCM(app)
+                } else {
+                    try await rig.addAPNs(app, key: try rig.simulator.makeAPNsKey())
+                }
+                let tokens = name == "talk" ? ["t"] : DeliveryRig.tokens(1, seed: name == "shop" ? 0 : 1)
+                devices[name] = try await rig.addDevices(
+                    app,
+                    tokens: tokens,
+                    channel: name == "talk" ? "android" : "ios"
+                )[0]
+            }
+            func push(_ name: String) async throws -> JobID {
+                try await rig.addJob(name, devices: [try #require(devices[name])]) {
+                    $0.route = name == "talk" ? .fcm : .apnsProduction
+                }
+            }
+            try await rig.deliver { service in
+                for name in ["shop", "talk"] {
+                    let first = try await push(name)
+                    service.wake(.campaign)
+                    #expect(try await rig.waitUntilDone(first))
+                }
+                let blocker = try await rig.hold("SELECT FROM peal.credential FOR NO KEY UPDATE")
+                rig.simulator.control.add(
+                    Rule(.reject(reason: "ServiceUnavailable"), retryAfter: .seconds(120), times: 1)
+                )
+                _ = try await push("shop")
+                service.wake(.campaign)
+                #expect(try await waitUntilAllWait(rig))
+                rig.simulator.control.set(rules: [Rule(.fault(.quota), retryAfter: .seconds(120), times: 1)])
+                _ = try await push("talk")
+                service.wake(.campaign)
+                #expect(try await waitUntilAllWait(rig))
+                let hasTried = try await rig.wait {
+                    try await rig.number(
+                        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
+                            + "AND query LIKE '%SET held_until%' AND wait_event_type = 'Lock'"
+                    ) > 0
+                }
+                #expect(hasTried)
+                let free = try await push("news")
+                service.wake(.campaign)
+                #expect(try await rig.waitUntilDone(free, upTo: .seconds(10)))
+                #expect(try await rig.outcomes(free) == ["accepted": 1])
+                await blocker.close()
+            }
+            #expect(try await rig.accountingFaults() == 0)
+        }
+    }
+
     @Test func `a device of an Android app that gets too much holds nobody else`() async throws {
         try await withFCM(devices: 100) { rig, job in
             rig.simulator.control.add(

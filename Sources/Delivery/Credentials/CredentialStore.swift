@@ -23,6 +23,7 @@ actor CredentialStore {
     }
 
     private let database: PostgresPool
+    private let notes: PostgresPool
     private let masterKey: SealingKey?
     private let refresh: Duration
     private let holds: ProviderHolds
@@ -30,8 +31,19 @@ actor CredentialStore {
     private var apps: [AppID: Record] = [:]
     private var opened: [ProviderCredential.Version: Result<ProviderCredential, DeliveryError>] = [:]
 
-    init(database: PostgresPool, masterKey: SealingKey?, refresh: Duration, holds: ProviderHolds, logger: Logger) {
+    /// - Parameters:
+    ///   - database: what credentials are read with.
+    ///   - notes: what is written of them with: a row that somebody has locked must keep nobody from reading.
+    init(
+        database: PostgresPool,
+        notes: PostgresPool,
+        masterKey: SealingKey?,
+        refresh: Duration,
+        holds: ProviderHolds,
+        logger: Logger
+    ) {
         self.database = database
+        self.notes = notes
         self.masterKey = masterKey
         self.refresh = refresh
         self.holds = holds
@@ -63,7 +75,7 @@ actor CredentialStore {
 
     /// Lets other processes know that a provider asked to wait.
     func hold(_ credential: ProviderCredential, for wait: Duration, reason: String) async throws {
-        _ = try await database.query(
+        _ = try await notes.query(
             SQLText.deliveryHoldCredentials,
             [.credential(credential.id), .int64(wait.wholeMillisecondsRoundedUp), .text(reason)]
         )
@@ -72,7 +84,7 @@ actor CredentialStore {
     /// Notes that a provider refuses a credential, unless it was changed meanwhile.
     func refuse(_ credential: ProviderCredential, reason: String) async throws {
         apps[credential.app] = nil
-        let rows = try await database.query(
+        let rows = try await notes.query(
             SQLText.deliveryRefuseCredential,
             [.credential(credential.id), .timestamp(credential.version.updatedAt), .text(reason)]
         )
@@ -123,8 +135,8 @@ actor CredentialStore {
 extension PostgresPool {
     /// What the credential work of all lanes shares: few statements, but of several tasks at once, so that a lane whose
     /// token takes long keeps no other waiting.
-    convenience init(credentials database: PostgresConfiguration) {
-        var options = PostgresPoolOptions(maximumConnections: 2)
+    convenience init(credentials database: PostgresConfiguration, connections: Int = 2) {
+        var options = PostgresPoolOptions(maximumConnections: connections)
         options.leaseDeadline = .seconds(5)
         self.init(database, options, healthPing: SQLText.healthPing)
     }

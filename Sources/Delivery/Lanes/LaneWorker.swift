@@ -17,7 +17,7 @@ actor LaneWorker {
     let logger: Logger
     let reader: KeptConnection
     let writer: KeptConnection
-    /// For what is noted of credentials and devices; see `PostgresPool.init(credentials:)`.
+    /// For what is noted of credentials and devices, by all lanes.
     let notes: PostgresPool
     let store: CredentialStore
     let tokens: ProviderTokens
