@@ -22,10 +22,21 @@ enum FileSystem {
 
     /// The beginning of a file, up to 64 KiB; nil when it cannot be read.
     static func text(of path: String) -> String? {
+        text(of: path, endOnly: false)
+    }
+
+    /// The end of a file, up to 64 KiB; nil when it cannot be read.
+    static func end(of path: String) -> String? {
+        text(of: path, endOnly: true)
+    }
+
+    private static func text(of path: String, endOnly: Bool) -> String? {
         let file = unsafe open(path, O_RDONLY | O_CLOEXEC)
         guard file >= 0 else { return nil }
         defer { close(file) }
         var bytes = [UInt8](repeating: 0, count: 65536)
+        // Fails in a shorter file, which is then read from its beginning.
+        if endOnly { lseek(file, -off_t(bytes.count), SEEK_END) }
         let count = unsafe read(file, &bytes, bytes.count)
         return count < 0 ? nil : String(decoding: bytes[..<count], as: UTF8.self)
     }

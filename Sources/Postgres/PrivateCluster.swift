@@ -107,6 +107,13 @@ package actor PrivateCluster {
         }
     }
 
+    /// What the server's log, `server.log`, ends with, as part of a sentence: its last five lines, or why there are none.
+    package nonisolated var lastWords: String {
+        guard let log = FileSystem.end(of: logPath) else { return "its log \(logPath) cannot be read" }
+        let lines = log.split(separator: "\n").suffix(5)
+        return lines.isEmpty ? "its log is empty" : "its last words: \(lines.joined(separator: " | "))"
+    }
+
     /// Stops the server: in order, and at once when that takes too long. Does nothing when it does not run.
     package func stop() throws(PostgresError) {
         guard let child = server.withLock({ $0 }) else { return }
@@ -230,11 +237,10 @@ package actor PrivateCluster {
 
     /// An error with the last words of the server's log.
     private func failure(_ activity: String, _ message: String) -> PostgresError {
-        let log = FileSystem.text(of: logPath)?.split(separator: "\n").suffix(5).joined(separator: " | ") ?? ""
-        return PostgresError(
+        PostgresError(
             .cluster,
             activity: "\(activity) in \(options.directory)",
-            message: log.isEmpty ? message : "\(message); the end of \(logPath): \(log)"
+            message: "\(message); \(lastWords)"
         )
     }
 }

@@ -64,13 +64,15 @@ enum UpCommand {
             await worker.stopNow()
             return lastWords
         }
+        // A worker that does not start has the server stopped: that is no end by itself.
+        defer { watch.cancel() }
         _ = try await WorkerProcess.run(worker, signals: signals, logger: logger)
         watch.cancel()
         if let lastWords = await watch.value {
             throw CommandError(
                 .databaseUnreachable,
                 "PostgreSQL ended by itself",
-                at: lastWords.isEmpty ? "its log is empty" : "its last words: \(lastWords)",
+                at: lastWords,
                 advice: "start 'peal up' again; what was committed is there"
             )
         }

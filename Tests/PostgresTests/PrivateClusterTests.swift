@@ -48,6 +48,23 @@ import Testing
         }
     }
 
+    @Test func `its last words are the end of a long log, and say when there is none`() async throws {
+        try await withDirectory { directory in
+            let cluster = try await PrivateCluster.start(
+                PrivateClusterOptions(directory: directory, isDisposable: true)
+            )
+            try await cluster.stop()
+            let path = "\(directory)/server.log"
+            write(String(repeating: "before\n", count: 20_000) + "FATAL: one\nHINT: two\n", to: path)
+            #expect(cluster.lastWords == "its last words: before | before | before | FATAL: one | HINT: two")
+            try FileSystem.remove(path)
+            write("", to: path)
+            #expect(cluster.lastWords == "its log is empty")
+            try FileSystem.remove(path)
+            #expect(cluster.lastWords == "its log \(path) cannot be read")
+        }
+    }
+
     @Test func `a lock file of a process that is no server is removed`() async throws {
         try await withDirectory { directory in
             let options = PrivateClusterOptions(directory: directory, isDisposable: true)

@@ -67,13 +67,12 @@ package struct EmbeddedDatabase: Sendable {
         try await cluster.stop()
     }
 
-    /// Returns when the server has ended by itself, with its last words; nil when the task is cancelled first.
+    /// Returns when the server has ended by itself, with what its log says of it; nil when the task is cancelled first.
     package func serverEnd() async -> String? {
         while await cluster.isRunning {
             do { try await Task.sleep(for: .milliseconds(500)) } catch { return nil }
         }
-        let log = try? FileContents.read("\(cluster.options.directory)/server.log", limitBytes: 64 << 20)
-        return log.map { String(decoding: $0, as: UTF8.self).split(separator: "\n").last.map(String.init) ?? "" } ?? ""
+        return cluster.lastWords
     }
 
     /// Refuses a configured key that opens nothing where the directory's own key does: it was set for something else.
