@@ -68,6 +68,14 @@ import Testing
         }
     }
 
+    @Test func `settings that a worker would not begin with are problems`() async throws {
+        let findings = await examine(["PEAL_RETENTION_DAYS": "soon", "PEAL_CA_FILE": "/nowhere/ca.pem"])
+        #expect(findings["environment"]?.verdict == .problem)
+        #expect(findings["environment"]?.finding.contains("PEAL_RETENTION_DAYS") == true)
+        #expect(findings["certificates"]?.verdict == .problem)
+        #expect(findings["certificates"]?.advice.contains("PEAL_CA_FILE") == true)
+    }
+
     @Test func `a database without the schema says to migrate`() async throws {
         try await withEmptyDatabase { database in
             let findings = await examine(["PEAL_DATABASE_URL": database.connectionString])

@@ -1,5 +1,4 @@
 import Glibc
-import OpenSSL
 import Postgres
 import PushCore
 import SQLText
@@ -54,11 +53,15 @@ package struct Doctor: Sendable {
             )
         }
         do {
-            _ = try TLSContext(trustingAlso: settings.caFile)
-            let extra = settings.caFile.map { " and those of \($0)" } ?? ""
+            let extra = try settings.usableCAFile().map { " and those of \($0)" } ?? ""
             findings.append(DoctorFinding("certificates", .ok, "the system's authorities\(extra) are trusted"))
         } catch {
-            findings.append(DoctorFinding("certificates", .problem, error.message, advice: "mend PEAL_CA_FILE"))
+            findings.append(DoctorFinding("certificates", .problem, error.whatAndWhere, advice: error.advice))
+        }
+        do {
+            _ = try settings.retentionDays()
+        } catch {
+            findings.append(DoctorFinding("environment", .problem, error.whatAndWhere, advice: error.advice))
         }
         return findings
     }
