@@ -1,6 +1,7 @@
 -- Refreshes the devices that rows led to, as peal.register_device does. A column that the file lacks keeps its value.
 -- Parameters: $1 app id integer, $2 columns of the file text[], $3 names of its tag columns text[].
--- Rows affected: devices updated. Index: device_pkey.
+-- Rows affected: devices updated. Index: device_pkey, once for each row of the chunk: a plain join may read the chunk once
+-- for each device of the app. The devices are locked, so they stay where they are.
 UPDATE peal.device AS d SET
     channel = r.channel,
     environment = coalesce(r.environment, d.environment),
@@ -23,4 +24,8 @@ UPDATE peal.device AS d SET
     disabled_reason = NULL,
     updated_at = now()
 FROM pg_temp.device_import AS r
-WHERE d.app_id = (SELECT $1::integer) AND d.id = r.device_id
+CROSS JOIN LATERAL (
+    SELECT e.ctid AS place FROM peal.device AS e WHERE e.app_id = (SELECT $1::integer) AND e.id = r.device_id
+    OFFSET 0
+) AS found
+WHERE d.ctid = found.place
