@@ -97,6 +97,7 @@ struct ControlReader {
                 for limit in try object(member) {
                     result.script.rateLimits[try role(.string(limit.name))] = try rateLimit(limit)
                 }
+            case "fcm_quota": result.script.fcmQuota = try fcmQuota(member)
             case "reset_new_connections":
                 for item in try array(member) { result.script.resetsNewConnections.insert(try role(item)) }
             case "ignore_new_connections":
@@ -240,6 +241,19 @@ struct ControlReader {
             }
         }
         return limit
+    }
+
+    private func fcmQuota(_ member: JSONValue.Member) throws(SimulatorError) -> FCMQuota {
+        var quota = FCMQuota()
+        for part in try object(member) {
+            switch part.name {
+            case "project_per_minute": quota.projectPerMinute = max(1, try number(part))
+            case "device_per_minute": quota.devicePerMinute = max(1, try number(part))
+            case "device_per_hour": quota.devicePerHour = max(1, try number(part))
+            default: throw unknown(part.name, in: "fcm_quota")
+            }
+        }
+        return quota
     }
 
     private func handshakeFault(_ member: JSONValue.Member) throws(SimulatorError) -> HandshakeFault {

@@ -36,18 +36,22 @@ package final class DeviceRegistry: Sendable {
 
     /// What reached a device, in order; at most the newest 10,000.
     package func delivered(to token: String, role: ProviderRole) -> [DeliveredMessage] {
-        state(token, role)?.delivered ?? []
+        stateNow(token, role)?.delivered ?? []
     }
 
     /// What a device shows: of the messages with one collapse id the newest.
-    package func shown(on token: String, role: ProviderRole) -> [DeliveredMessage] { state(token, role)?.shown ?? [] }
+    package func shown(on token: String, role: ProviderRole) -> [DeliveredMessage] {
+        stateNow(token, role)?.shown ?? []
+    }
 
     /// The ledger's numbers of the messages that wait for a device.
-    package func stored(for token: String, role: ProviderRole) -> [Int] { state(token, role)?.storedNumbers ?? [] }
+    package func stored(for token: String, role: ProviderRole) -> [Int] {
+        stateNow(token, role)?.storedNumbers ?? []
+    }
 
     /// How many accepted messages never reached a device, by cause.
     package func losses(of token: String, role: ProviderRole) -> [DeliveryLoss: Int] {
-        state(token, role)?.losses ?? [:]
+        stateNow(token, role)?.losses ?? [:]
     }
 
     // MARK: Asked by the loop
@@ -74,6 +78,12 @@ package final class DeviceRegistry: Sendable {
 
     private static func unknown(_ role: ProviderRole) -> Behaviour {
         role.isAPNs ? .reject(reason: "BadDeviceToken") : .fault(.invalidToken)
+    }
+
+    /// What waited for no more than time has reached the device.
+    private func stateNow(_ token: String, _ role: ProviderRole) -> DeviceState? {
+        change(token, role) { $0.handOver(now: clock.unixMilliseconds) }
+        return state(token, role)
     }
 
     private func state(_ token: String, _ role: ProviderRole) -> DeviceState? {

@@ -3,6 +3,8 @@ struct FCMService {
     /// What was found in a request, for the ledger and the rules.
     struct Findings {
         var token = ""
+        /// Whether the token is that of a device, not a topic or condition.
+        var isDevice = false
         var priority: String?
         var expiration: String?
         var collapseID: String?
@@ -96,6 +98,7 @@ struct FCMService {
         guard let message = tree["message"] else { return }
         if let token = (message["token"] ?? message["fid"])?.string {
             findings.token = token
+            findings.isDevice = true
         } else if let topic = message["topic"]?.string {
             findings.token = "/topics/" + topic
         } else if let condition = message["condition"]?.string {

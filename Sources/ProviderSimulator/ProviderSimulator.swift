@@ -162,13 +162,15 @@ extension ProviderSimulator {
     /// Makes and accepts one more APNs key. Throws `SimulatorError` if OpenSSL cannot make one.
     package func makeAPNsKey(
         teamID: String? = nil,
-        environments: Set<ProviderRole> = [.apnsProduction, .apnsSandbox]
+        environments: Set<ProviderRole> = [.apnsProduction, .apnsSandbox],
+        relatedTo relatedKeyIDs: Set<String> = []
     ) throws(SimulatorError) -> APNsSigningKey {
         let key = APNsSigningKey(
             keyID: TestIdentity.makeKeyID(),
             teamID: teamID ?? self.teamID,
             privateKeyPEM: try CryptoKey.makeP256().privatePEM(),
-            environments: environments
+            environments: environments,
+            relatedKeyIDs: relatedKeyIDs
         )
         let known = try ProviderTokenVerifier.KnownKey(key)
         store.change { $0.apnsKeys.append(known) }

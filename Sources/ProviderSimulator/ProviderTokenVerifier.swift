@@ -25,7 +25,9 @@ final class ProviderTokenVerifier {
         fileprivate var verdict: Verdict = .invalid
         /// The state of the key list that the verdict was made under.
         fileprivate var generation = 0
+        /// The key that the connection saw first, and the one of the present token.
         fileprivate var boundKeyID: String?
+        fileprivate var bearerKeyID: String?
         /// When the present token was first used here, seconds.
         fileprivate var changedAt: Int64 = 0
         fileprivate var isSpoilt = false
@@ -72,14 +74,18 @@ final class ProviderTokenVerifier {
         }
         let key = keys[keyIndex].key
         guard key.environments.contains(role) else { return "BadEnvironmentKeyIdInToken" }
-        if let bound = state.boundKeyID, bound != key.keyID { return "UnrelatedKeyIdInToken" }
+        if let bound = state.boundKeyID, bound != key.keyID, !key.relatedKeyIDs.contains(bound) {
+            return "UnrelatedKeyIdInToken"
+        }
         if !isSame {
-            guard isChangeAllowed(to: token, keyID: key.keyID, now: now, state: state) else {
+            let isOtherKey = state.bearerKeyID.map { $0 != key.keyID } ?? false
+            guard isOtherKey || isChangeAllowed(to: token, keyID: key.keyID, now: now, state: state) else {
                 return "TooManyProviderTokenUpdates"
             }
             state.bearer = Array(token)
             state.changedAt = now
-            state.boundKeyID = key.keyID
+            state.bearerKeyID = key.keyID
+            state.boundKeyID = state.boundKeyID ?? key.keyID
         }
         state.verdict = verdict
         state.generation = generation

@@ -30,6 +30,7 @@ final class RequestJudge {
     private(set) var script = SimulatorControl.Script()
     private var book = RuleBook(rules: [], epoch: 0, previous: nil)
     private var windows = [LimitWindow](repeating: LimitWindow(), count: ProviderRole.allCases.count)
+    private var quotaUse: FCMQuotaUse?
     private var nextMessageNumber: UInt64 = 0
     private let runNumber = UInt64.random(in: .min ... .max)
 
@@ -64,6 +65,7 @@ final class RequestJudge {
         if control.currentVersion != scriptVersion {
             scriptVersion = control.currentVersion
             let current = control.scriptAndEpoch
+            if current.script.fcmQuota != script.fcmQuota { quotaUse = current.script.fcmQuota.map(FCMQuotaUse.init) }
             script = current.script
             book = RuleBook(rules: script.rules, epoch: current.epoch, previous: book)
             isTrivial =
@@ -177,7 +179,7 @@ final class RequestJudge {
         }
         let bearerHash = slot.bytes(.authorization).map { hash64($0) } ?? 0
         record.bearerHash = bearerHash == 0 ? nil : hexText(bearerHash)
-        if let decided = override ?? limitAnswer(.fcm) {
+        if let decided = override ?? limitAnswer(.fcm) ?? projectQuotaAnswer(slot) {
             FCMService.read(slot.body, into: &findings)
             return decided
         }
@@ -203,6 +205,11 @@ final class RequestJudge {
             decision = self.decision(for: refusal)
         }
         guard decision.status == 200, decision.reason == nil else { return decision }
+        if findings.isDevice, !findings.isValidateOnly,
+            quotaUse?.takeMessage(to: findings.token, now: clock.unixMilliseconds) == false
+        {
+            return FCMAnswers.fault(.deviceQuota)
+        }
         let project = findings.projectID.isEmpty ? options.fcm.projectID : findings.projectID
         let name = "projects/\(project)/messages/" + (findings.isValidateOnly ? "fake_message_id" : makeMessageID())
         record.messageID = name
@@ -276,6 +283,13 @@ final class RequestJudge {
         }
     }
 
+    /// The answer to a request over the quota of its project, or nil. What is refused later counts too.
+    private func projectQuotaAnswer(_ slot: StreamSlot) -> Decision? {
+        guard quotaUse != nil, let project = FCMService.project(ofPath: slot.text(.path) ?? "") else { return nil }
+        let isWithin = quotaUse?.takeRequest(of: project, now: clock.unixMilliseconds) ?? true
+        return isWithin ? nil : FCMAnswers.fault(.quota)
+    }
+
     /// The answer to a request over the rate limit of its role, or nil.
     private func limitAnswer(_ role: ProviderRole) -> Decision? {
         guard let limit = script.rateLimits[role] else { return nil }
@@ -300,5 +314,7 @@ final class RequestJudge {
 
 extension SimulatorControl.Script {
     /// True if every request is accepted at once.
-    var isAccepting: Bool { rules.isEmpty && latencyMilliseconds == 0 && rateLimits.isEmpty && oauth == nil }
+    var isAccepting: Bool {
+        rules.isEmpty && latencyMilliseconds == 0 && rateLimits.isEmpty && fcmQuota == nil && oauth == nil
+    }
 }

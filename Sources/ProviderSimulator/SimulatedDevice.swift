@@ -68,9 +68,14 @@ struct DeviceState {
     private static let maximumDelivered = 10_000
     private static let thirtyDays: Int64 = 30 * 86_400_000
     private static let fourWeeks: Int64 = 28 * 86_400_000
+    /// FCM gives a device at most that many collapsible messages of an app at once, then one each three minutes.
+    private static let collapsibleBurst = 20
+    private static let collapsibleInterval: Int64 = 180_000
 
     var device: SimulatedDevice
     private var stored: [Stored] = []
+    /// Made with the first collapsible message of FCM.
+    private var collapsible: TokenBucket?
     private(set) var delivered: [DeliveredMessage] = []
     private(set) var losses: [DeliveryLoss: Int] = [:]
 
@@ -90,10 +95,12 @@ struct DeviceState {
 
     /// Takes an accepted message: to the device, to what waits for it, or nowhere.
     mutating func take(_ record: RequestRecord, now: Int64) {
-        guard !device.isOnline else { return deliver(record, now: now) }
         let expiresAt = device.role.isAPNs ? apnsExpiry(record, now) : fcmExpiry(record, now)
-        guard expiresAt > now else { return lose(expiresAt == 0 ? .notStored : .expired) }
         let place = place(of: record)
+        handOver(now: now)
+        // What is sent for now or never is not delayed.
+        if device.isOnline, expiresAt == 0 || mayPass(place, now: now) { return deliver(record, now: now) }
+        guard expiresAt > now else { return lose(expiresAt == 0 ? .notStored : .expired) }
         if let place {
             lose(.replaced, where: { $0.place == place })
         } else if stored.count(where: { $0.place == nil }) == Self.maximumPending {
@@ -112,15 +119,41 @@ struct DeviceState {
     /// The device is back, or gone.
     mutating func set(isOnline: Bool, now: Int64) {
         device.isOnline = isOnline
-        guard isOnline else { return }
+        handOver(now: now)
+    }
+
+    /// Gives the device what waits for it, if it is there, and FCM's delay is over.
+    mutating func handOver(now: Int64) {
+        guard device.isOnline, !stored.isEmpty else { return }
         let waiting = stored
         stored = []
         for message in waiting {
-            if message.expiresAt > now { deliver(message.record, now: now) } else { lose(.expired) }
+            if message.expiresAt <= now {
+                lose(.expired)
+            } else if mayPass(message.place, now: now) {
+                deliver(message.record, now: now)
+            } else {
+                stored.append(message)
+            }
         }
     }
 
     // MARK: Parts
+
+    /// Takes the permit of a collapsible message of FCM; everything else needs none.
+    private mutating func mayPass(_ place: String?, now: Int64) -> Bool {
+        guard !device.role.isAPNs, place != nil else { return true }
+        var bucket =
+            collapsible
+            ?? TokenBucket(
+                capacity: Self.collapsibleBurst,
+                refill: 1,
+                intervalMilliseconds: Self.collapsibleInterval,
+                now: now
+            )
+        defer { collapsible = bucket }
+        return bucket.take(now: now)
+    }
 
     /// APNs keeps one message per app. FCM keeps one per collapse key; notifications ignore the key and share the app's.
     private func place(of record: RequestRecord) -> String? {

@@ -9,6 +9,8 @@ package final class SimulatorControl: Sendable {
         /// Each answer waits that long.
         package var latencyMilliseconds = 0
         package var rateLimits: [ProviderRole: RateLimit] = [:]
+        /// FCM's limits per project and device; nil: none. What was used starts anew when it changes.
+        package var fcmQuota: FCMQuota?
         /// Roles whose listener accepts a connection and resets it at once.
         package var resetsNewConnections: Set<ProviderRole> = []
         /// Roles whose listener accepts a connection and never says anything.

@@ -149,16 +149,20 @@ package struct APNsSigningKey: Sendable, Hashable {
     package var privateKeyPEM: String
     /// Roles that the key is valid for.
     package var environments: Set<ProviderRole>
+    /// Keys of the team after which, on one connection, this one is taken too; how soon is not watched then.
+    package var relatedKeyIDs: Set<String>
 
     package init(
         keyID: String,
         teamID: String,
         privateKeyPEM: String,
-        environments: Set<ProviderRole> = [.apnsProduction, .apnsSandbox]
+        environments: Set<ProviderRole> = [.apnsProduction, .apnsSandbox],
+        relatedKeyIDs: Set<String> = []
     ) {
         self.keyID = keyID
         self.teamID = teamID
         self.privateKeyPEM = privateKeyPEM
         self.environments = environments
+        self.relatedKeyIDs = relatedKeyIDs
     }
 }

@@ -59,6 +59,7 @@ import Testing
              "handshake_faults": {"fcm": "expired-certificate"},
              "oauth": {"error": "invalid_grant", "description": "no"},
              "rate_limits": {"fcm": {"requests": 60, "window_ms": 5000, "retry_after": 3, "drop_after": 300}},
+             "fcm_quota": {"project_per_minute": 9, "device_per_minute": 8, "device_per_hour": 7},
              "actions": [{"role": "fcm", "do": {"settings": 5}}],
              "rules": [
               {"do": "accept", "delay_ms": 5, "per": "token", "skip": 1, "every": 2, "until_bearer_changes": true},
@@ -79,6 +80,7 @@ import Testing
         #expect(script.oauth == .error("invalid_grant", description: "no"))
         let limit = RateLimit(requests: 60, windowMilliseconds: 5000, retryAfter: .seconds(3), dropConnectionAfter: 300)
         #expect(script.rateLimits == [.fcm: limit])
+        #expect(script.fcmQuota == FCMQuota(projectPerMinute: 9, devicePerMinute: 8, devicePerHour: 7))
         let plan = GoAway(lastStream: .graceful, debugData: "x", then: .keepOpen, graceMilliseconds: 9)
         #expect(
             script.rules == [

@@ -119,4 +119,27 @@ import Testing
         devices.set("device", role: .fcm, isOnline: true)
         #expect(devices.delivered(to: "device", role: .fcm).count == 4)
     }
+
+    @Test func `FCM delays collapsible messages after twenty, one in three minutes, but for ttl 0`() throws {
+        let client = try fixture.connect(.fcm)
+        let access = try fixture.accessToken()
+        devices.set(SimulatedDevice("device", role: .fcm))
+        let clock = fixture.simulator.clock
+        for _ in 0..<22 {
+            #expect(try message(client, access, "\"notification\":{\"title\":\"x\"}").status == 200)
+        }
+        #expect(devices.delivered(to: "device", role: .fcm).count == 20)
+        let newest = fixture.simulator.ledger.totals.requests
+        // Of those that wait in one place the newest counts.
+        #expect(devices.losses(of: "device", role: .fcm) == [.replaced: 1])
+        #expect(try message(client, access, "\"data\":{\"k\":\"v\"}").status == 200)
+        let once = "\"notification\":{\"title\":\"x\"},\"android\":{\"ttl\":\"0s\"}"
+        #expect(try message(client, access, once).status == 200)
+        #expect(devices.delivered(to: "device", role: .fcm).count == 22)
+        clock.advance(by: .seconds(179))
+        #expect(devices.delivered(to: "device", role: .fcm).count == 22)
+        clock.advance(by: .seconds(1))
+        #expect(devices.delivered(to: "device", role: .fcm).map(\.number).last == newest)
+        #expect(devices.stored(for: "device", role: .fcm).isEmpty)
+    }
 }

@@ -196,4 +196,34 @@ import Testing
         #expect(answer.status == expected.0)
         #expect(answer.text.contains(expected.1), "\(answer.text)")
     }
+
+    @Test func `quotas of project and device are counted, and come back with time`() throws {
+        let fixture = try Fixture()
+        fixture.simulator.control.set {
+            $0.fcmQuota = FCMQuota(projectPerMinute: 8, devicePerMinute: 2, devicePerHour: 3)
+        }
+        let client = try fixture.connect(.fcm)
+        let access = try fixture.accessToken()
+        func send(_ token: String, _ rest: String = "") throws -> RawClient.Answer {
+            let body = "{\"message\":{\"token\":\"\(token)\"}\(rest)}"
+            return try client.answer("POST", fixture.sendPath, headers: fixture.bearer(access), body: body)
+        }
+        for _ in 0..<2 { #expect(try send("a").status == 200) }
+        let device = try send("a")
+        #expect(device.status == 429 && device.text.contains("device:") && device.text.contains("QUOTA_EXCEEDED"))
+        #expect(try send("a", ",\"validate_only\":true").status == 200)
+        // What is refused counts against the project too.
+        #expect(try send("b", ",\"unknown\":1").status == 400)
+        for _ in 0..<2 { #expect(try send("b").status == 200) }
+        #expect(try send("c").status == 200)
+        let project = try send("d")
+        #expect(project.status == 429 && project.text.contains("project:"))
+        fixture.simulator.clock.advance(by: .seconds(60))
+        #expect(try send("a").status == 200)
+        #expect(try send("a").text.contains("device:"))
+        fixture.simulator.clock.advance(by: .seconds(3_540))
+        let later = try fixture.accessToken()
+        let body = "{\"message\":{\"token\":\"a\"}}"
+        #expect(try client.answer("POST", fixture.sendPath, headers: fixture.bearer(later), body: body).status == 200)
+    }
 }

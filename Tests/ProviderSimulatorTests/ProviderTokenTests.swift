@@ -118,6 +118,20 @@ import Testing
         #expect(try answer(fixture, try fixture.connect(), token: token).status == 200)
     }
 
+    @Test func `a related key is taken on a connection of another, which goes on too`() throws {
+        let fixture = try Fixture { $0.apns.tokenUpdateIntervalSeconds = 1200 }
+        let first = try fixture.simulator.makeAPNsKey()
+        let related = try fixture.simulator.makeAPNsKey(relatedTo: [first.keyID])
+        let unrelated = try fixture.simulator.makeAPNsKey()
+        let client = try fixture.connect()
+        let token = try fixture.providerToken(key: first)
+        #expect(try answer(fixture, client, token: token).status == 200)
+        #expect(try answer(fixture, client, token: try fixture.providerToken(key: related)).status == 200)
+        #expect(try answer(fixture, client, token: token).status == 200)
+        let refused = try fixture.providerToken(key: unrelated)
+        #expect(try answer(fixture, client, token: refused).text == reason("UnrelatedKeyIdInToken"))
+    }
+
     @Test func `a key of the other environment is refused`() throws {
         let fixture = try Fixture()
         let key = try fixture.simulator.makeAPNsKey(environments: [.apnsSandbox])
