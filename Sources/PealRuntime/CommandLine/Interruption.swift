@@ -14,6 +14,7 @@ package enum Interruption {
 
     /// Throws status 130 or 143 when a signal was noted, saying what that means for the work.
     package static func check(_ consequence: String) throws(CommandError) {
+        if caught.load(ordering: .relaxed) == 0 { takePendingSignal() }
         let number = caught.load(ordering: .relaxed)
         guard number != 0 else { return }
         throw CommandError(number == SIGTERM ? .terminated : .interrupted, "stopped", at: consequence)
@@ -34,6 +35,17 @@ package enum Interruption {
         } onCancel: {
             task.cancel()
         }
+    }
+
+    /// A signal that has come may wait for another thread, which a busy machine has not let run yet. Whoever lifts a block
+    /// gets what is pending before the call returns (POSIX, pthread_sigmask).
+    private static func takePendingSignal() {
+        var ours = sigset_t()
+        var former = sigset_t()
+        unsafe sigemptyset(&ours)
+        for number in [SIGINT, SIGTERM] { unsafe sigaddset(&ours, number) }
+        unsafe pthread_sigmask(SIG_BLOCK, &ours, &former)
+        unsafe pthread_sigmask(SIG_SETMASK, &former, nil)
     }
 
     private static func noteSignal(_ number: Int32) {

@@ -90,7 +90,8 @@ actor DeviceFile {
         }
         bytesRead += count
         if count == 0 {
-            // The signal may have ended who writes the pipe, too: what it cut off is no row.
+            // The signal may have ended who writes the pipe, too, and come to us a little later: what it cut off is no row.
+            if byteCount == nil { _ = poll(nil, 0, Self.signalInterval) }
             try Self.checkInterruption()
             hasEnded = true
             try parser.finish { row in try take(row, into: &builder) }
