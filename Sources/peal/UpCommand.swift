@@ -58,17 +58,16 @@ enum UpCommand {
         signals: sending ShutdownSignals,
         logger: Logger
     ) async throws {
-        let watch = Task { () -> String? in
-            guard let lastWords = await database.serverEnd() else { return nil }
+        let watch = Task {
+            try await database.waitUntilEnded()
             StandardOutput.error("peal: PostgreSQL has ended; stopping")
             await worker.stopNow()
-            return lastWords
         }
-        // A worker that does not start has the server stopped: that is no end by itself.
-        defer { watch.cancel() }
-        _ = try await WorkerProcess.run(worker, signals: signals, logger: logger)
+        var failure: (any Error)?
+        do { _ = try await WorkerProcess.run(worker, signals: signals, logger: logger) } catch { failure = error }
         watch.cancel()
-        if let lastWords = await watch.value {
+        // Whatever failed, it failed for want of a server.
+        if let lastWords = await database.lastWords {
             throw CommandError(
                 .databaseUnreachable,
                 "PostgreSQL ended by itself",
@@ -76,5 +75,6 @@ enum UpCommand {
                 advice: "start 'peal up' again; what was committed is there"
             )
         }
+        if let failure { throw failure }
     }
 }

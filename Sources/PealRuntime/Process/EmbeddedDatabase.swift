@@ -67,12 +67,14 @@ package struct EmbeddedDatabase: Sendable {
         try await cluster.stop()
     }
 
-    /// Returns when the server has ended by itself, with what its log says of it; nil when the task is cancelled first.
-    package func serverEnd() async -> String? {
-        while await cluster.isRunning {
-            do { try await Task.sleep(for: .milliseconds(500)) } catch { return nil }
-        }
-        return cluster.lastWords
+    /// What the server's log says of its end; nil while it runs.
+    package var lastWords: String? {
+        get async { await cluster.isRunning ? nil : cluster.lastWords }
+    }
+
+    /// Returns when the server has ended. Throws when the task is cancelled first.
+    package func waitUntilEnded() async throws {
+        while await cluster.isRunning { try await Task.sleep(for: .milliseconds(500)) }
     }
 
     /// Refuses a configured key that opens nothing where the directory's own key does: it was set for something else.
