@@ -66,8 +66,8 @@ enum UpCommand {
         var failure: (any Error)?
         do { _ = try await WorkerProcess.run(worker, signals: signals, logger: logger) } catch { failure = error }
         watch.cancel()
-        // Whatever failed, it failed for want of a server.
-        if let lastWords = await database.lastWords {
+        // Its connections break before a server that was killed is seen to have ended.
+        if let lastWords = await database.lastWords(within: failure == nil ? .zero : .seconds(2)) {
             throw CommandError(
                 .databaseUnreachable,
                 "PostgreSQL ended by itself",

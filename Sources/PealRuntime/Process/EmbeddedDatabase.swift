@@ -67,9 +67,14 @@ package struct EmbeddedDatabase: Sendable {
         try await cluster.stop()
     }
 
-    /// What the server's log says of its end; nil while it runs.
-    package var lastWords: String? {
-        get async { await cluster.isRunning ? nil : cluster.lastWords }
+    /// What the server's log says of its end; nil when it still runs after `patience`.
+    package func lastWords(within patience: Duration) async -> String? {
+        let end = ContinuousClock.now + patience
+        while await cluster.isRunning {
+            guard ContinuousClock.now < end else { return nil }
+            try? await Task.sleep(for: .milliseconds(20))
+        }
+        return cluster.lastWords
     }
 
     /// Returns when the server has ended. Throws when the task is cancelled first.
