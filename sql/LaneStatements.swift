@@ -1,9 +1,7 @@
 package import PushCore
 
-/// A statement on `peal.batch_campaign` and its twins on the partitions of the other lanes.
-///
-/// A statement that names its partition keeps its plan; one that goes through the parent is planned at each call, which
-/// costs more than a claim itself.
+/// A statement on a campaign's partition or function, and its twins on those of the other lanes: what names its partition
+/// opens no other.
 package struct LaneStatements: Sendable {
     private let call: SQLStatement
     private let transactional: SQLStatement
@@ -25,8 +23,8 @@ package struct LaneStatements: Sendable {
     }
 
     private static func twin(of statement: SQLStatement, lane: Lane) -> SQLStatement {
-        let text = statement.text.split(separator: "peal.batch_campaign", omittingEmptySubsequences: false)
-            .joined(separator: "peal.batch_\(lane.name)")
+        let text = statement.text.split(separator: "_campaign", omittingEmptySubsequences: false)
+            .joined(separator: "_\(lane.name)")
         return SQLStatement(name: "\(statement.name)_\(lane.name)", text: text)
     }
 }

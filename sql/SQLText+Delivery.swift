@@ -43,6 +43,12 @@ extension SQLText {
         PackageResources.delivery_judge_tokens_sql
     )
 
+    /// Looks up the devices of small batches together.
+    package static let deliveryLookUpRecipients = statement(
+        "delivery_look_up_recipients",
+        PackageResources.delivery_look_up_recipients_sql
+    )
+
     /// Moves the clock of a lane on.
     package static let deliveryMoveLaneClock = statement(
         "delivery_move_lane_clock",
@@ -81,7 +87,7 @@ extension SQLText {
         PackageResources.delivery_refuse_credential_sql
     )
 
-    /// Looks up the devices of a batch.
+    /// Looks up the devices of a large batch.
     package static let deliveryResolveRecipients = statement(
         "delivery_resolve_recipients",
         PackageResources.delivery_resolve_recipients_sql

@@ -21,6 +21,7 @@ extension SQLText {
         migration("0014_create_preview", PackageResources._014_create_preview_sql),
         migration("0015_judge_tokens", PackageResources._015_judge_tokens_sql),
         migration("0016_grant_roles", PackageResources._016_grant_roles_sql),
+        migration("0017_create_delivery", PackageResources._017_create_delivery_sql),
     ]
 
     /// Tells a listener which server process answers. Returns one row: `process_id` integer.

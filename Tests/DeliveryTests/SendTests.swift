@@ -71,6 +71,53 @@ import Testing
         }
     }
 
+    @Test func `small batches that are looked up together keep apart whom they are for`() async throws {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app)
+            let other = try await rig.addApp("news")
+            try await rig.addAPNs(other)
+            let devices = try await rig.addDevices(app, tokens: DeliveryRig.tokens(40))
+            let others = try await rig.addDevices(other, tokens: DeliveryRig.tokens(3, seed: 1))
+            // 16, 16 and 8 of a page; a large batch between small ones; two days; one page that is gone.
+            let sliced = try await rig.addJob("shop", devices: devices) { $0.batchSize = 16 }
+            let large = try await rig.addJob("shop", devices: Array(devices[..<20]))
+            let single = try await rig.addJob("shop", devices: [devices[7]])
+            let old = try await rig.addJob("news", devices: others)
+            let lost = try await rig.addJob("news", devices: [others[1]])
+            _ = try await rig.query("DELETE FROM peal.audience_page WHERE job_id = $1", [.job(lost)])
+            _ = try await rig.query("SELECT peal.make_partitions(3)")
+            for row in [
+                "audience_page SET audience_at = audience_at + '1 day' WHERE job_id",
+                "job SET audience_at = audience_at + '1 day' WHERE id",
+            ] {
+                _ = try await rig.query("UPDATE peal.\(row) = $1", [.job(old)])
+            }
+            _ = try await rig.query("DELETE FROM peal.device WHERE id = $1", [.int64(devices[3])])
+            _ = try await rig.query("UPDATE peal.device SET disabled_at = now() WHERE id = $1", [.int64(devices[30])])
+            _ = try await rig.query(
+                "UPDATE peal.device SET environment = 'sandbox' WHERE id = $1",
+                [.int64(devices[7])]
+            )
+            _ = try await rig.query("DELETE FROM peal.device WHERE id = $1", [.int64(others[0])])
+            for job in [sliced, large, single, old, lost] { #expect(try await rig.send(job)) }
+            let skipped = ["skipped:unregistered": 1, "skipped:route_changed": 1] as [String: Int64]
+            #expect(try await rig.outcomes(sliced) == skipped.merging(["accepted": 37, "skipped:disabled": 1]) { $1 })
+            #expect(try await rig.outcomes(large) == skipped.merging(["accepted": 18]) { $1 })
+            #expect(try await rig.outcomes(single) == ["skipped:route_changed": 1])
+            #expect(try await rig.outcomes(old) == ["accepted": 2, "skipped:unregistered": 1])
+            #expect(try await rig.outcomes(lost) == ["rejected:page_missing": 1])
+            let reasons = try await rig.texts(
+                "SELECT device_id || ' ' || reason FROM peal.result WHERE job_id = $1 AND reason <> '' ORDER BY device_id",
+                [.job(sliced)]
+            )
+            #expect(
+                reasons == ["\(devices[3]) unregistered", "\(devices[7]) route_changed", "\(devices[30]) disabled"]
+            )
+            #expect(try await rig.accountingFaults() == 0)
+        }
+    }
+
     @Test func `cases 4, 8, 9 and 13: what was inserted arrives to the byte`() async throws {
         var options = SimulatorOptions()
         options.keepsBodies = true

@@ -52,6 +52,11 @@ struct NewAppPlanTests {
                     [.job(job), .int32(0), .int32(0), .int32(3), .int32(app), .timestamp(at)]
                 )
                 #expect(found.count == 4)
+                let together = try await fixture.connection.query(
+                    SQLText.deliveryLookUpRecipients,
+                    [.uuids([job.value]), .int32s([0]), .int32s([0]), .int32s([3]), .int32s([app]), .timestamps([at])]
+                )
+                #expect(together.count == 3)
                 let disabled = try await fixture.connection.query(
                     SQLText.deliveryDisableDevices,
                     [

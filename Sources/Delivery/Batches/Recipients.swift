@@ -31,6 +31,28 @@ struct Recipients: Sendable {
         self.rowOf = rowOf
     }
 
+    /// The batches of `delivery_look_up_recipients`, by their places from 0; none where the page is gone.
+    static func together(_ rows: PostgresRows) throws(PostgresError) -> [Int: Recipients] {
+        var found: [Int: Recipients] = [:]
+        var first = 0
+        while first < rows.count {
+            let part = try rows.int64(first, Column.part)
+            var end = first + 1
+            while end < rows.count, try rows.int64(end, Column.part) == part { end += 1 }
+            found[Int(part) - 1] = try Recipients(rows, in: first..<end)
+            first = end
+        }
+        return found
+    }
+
+    private init(_ rows: PostgresRows, in range: Range<Int>) throws(PostgresError) {
+        self.rows = rows
+        var ids: [Int64] = []
+        for row in range { ids.append(try rows.int64(row, Column.id)) }
+        self.ids = ids
+        rowOf = range.map { rows.isNull($0, Column.isDisabled) ? -1 : Int32($0) }
+    }
+
     /// What a device is like.
     enum Standing: Equatable {
         case reachable
@@ -72,7 +94,10 @@ struct Recipients: Sendable {
         static let token = 2
         static let locale = 3
         static let isDisabled = 4
+        /// Of a large batch.
         static let ids = 5
+        /// Of small ones.
+        static let part = 5
     }
 
     private static func lowerBound(of id: Int64, in ids: [Int64]) -> Int {

@@ -103,39 +103,23 @@ extension LaneWorker {
         if !rows.isEmpty { floor.note(clock: try rows.int64(0, 0), now: now) }
     }
 
-    /// Reads what the batches need, all in one round trip, and begins each.
+    /// Reads what batches need and begins each.
     private func begin(
         _ claimed: [ClaimedBatch],
         claimedAt: ContinuousClock.Instant,
         on connection: PostgresConnection
     ) async throws {
-        // All of them, known or not: one that is known may be forgotten before the answer is here.
-        let claimedJobs = Set(claimed.map(\.job.value))
-        var statements: [(SQLStatement, PostgresParameters)] = [
-            (SQLText.deliveryReadJobs, [.uuids(Array(claimedJobs))])
-        ]
-        for row in claimed {
-            statements.append(
-                (
-                    SQLText.deliveryResolveRecipients,
-                    [
-                        .job(row.job), .int32(row.pageNumber), .int32(row.pageOffset), .int32(Int32(row.size)),
-                        .app(row.app), .timestamp(row.audienceAt),
-                    ]
-                )
-            )
-        }
         let begun: [BatchInHand]
         do {
-            let answers = try await connection.pipeline(statements)
-            for row in answers[0].indices {
-                let job = try JobInHand(answers[0], row: row)
+            let (rows, recipients) = try await lookUp(claimed, on: connection)
+            for row in rows.indices {
+                let job = try JobInHand(rows, row: row)
                 if jobs[job.id] == nil { jobs[job.id] = job }
             }
             // All are in hand before the first is begun: leases are renewed while the others wait for their turn.
-            begun = try zip(claimed, answers.dropFirst()).map { row, answer in
+            begun = zip(claimed, recipients).map { row, recipients in
                 let batch = adopt(row, claimedAt: claimedAt)
-                batch.recipients = try Recipients(answer)
+                batch.recipients = recipients
                 return batch
             }
         } catch {
@@ -150,6 +134,47 @@ extension LaneWorker {
             }
         }
         inbox.signal.wake()
+    }
+
+    /// Up to this size batches are looked up together: alone, a statement for each costs more than its work.
+    private static let togetherLimit = 16
+
+    /// Reads the jobs of batches and the recipients of each, nil where its page is gone, in one round trip.
+    private func lookUp(
+        _ claimed: [ClaimedBatch],
+        on connection: PostgresConnection
+    ) async throws -> (jobs: PostgresRows, recipients: [Recipients?]) {
+        // Of all of them, known or not: one that is known may be forgotten before the answer is here.
+        let claimedJobs = Set(claimed.map(\.job.value))
+        let isSmall = claimed.map { $0.size <= Self.togetherLimit && $0.audienceAt != nil }
+        let small = claimed.indices.filter { isSmall[$0] }
+        let large = claimed.indices.filter { !isSmall[$0] }
+        let statements: [(SQLStatement, PostgresParameters)] = [
+            (SQLText.deliveryReadJobs, [.uuids(Array(claimedJobs))]),
+            (SQLText.deliveryLookUpRecipients, lookUpParameters(small.map { claimed[$0] })),
+        ]
+        let answers = try await connection.pipeline(
+            statements + large.map { (SQLText.deliveryResolveRecipients, resolveParameters(claimed[$0])) }
+        )
+        var recipients = [Recipients?](repeating: nil, count: claimed.count)
+        for (place, found) in try Recipients.together(answers[1]) { recipients[small[place]] = found }
+        for (index, rows) in zip(large, answers.dropFirst(2)) { recipients[index] = try Recipients(rows) }
+        return (answers[0], recipients)
+    }
+
+    private func lookUpParameters(_ rows: [ClaimedBatch]) -> PostgresParameters {
+        [
+            .uuids(rows.map(\.job.value)), .int32s(rows.map(\.pageNumber)), .int32s(rows.map(\.pageOffset)),
+            .int32s(rows.map { Int32($0.size) }), .int32s(rows.map(\.app.value)),
+            .timestamps(rows.compactMap(\.audienceAt)),
+        ]
+    }
+
+    private func resolveParameters(_ row: ClaimedBatch) -> PostgresParameters {
+        [
+            .job(row.job), .int32(row.pageNumber), .int32(row.pageOffset), .int32(Int32(row.size)), .app(row.app),
+            .timestamp(row.audienceAt),
+        ]
     }
 
     private func adopt(_ row: ClaimedBatch, claimedAt: ContinuousClock.Instant) -> BatchInHand {
