@@ -33,6 +33,30 @@ import Testing
         }
     }
 
+    @Test func `a server that was killed is started again once its last process is gone`() async throws {
+        try await withDirectory { directory in
+            let options = PrivateClusterOptions(directory: directory, isDisposable: true)
+            let first = try await PrivateCluster.start(options)
+            let session = try await connect(first)
+            let backend = try await session.execute("SELECT pg_backend_pid()::text").text(0, 0)
+            let lockFile = try #require(FileSystem.text(of: "\(directory)/data/postmaster.pid"))
+            let server = try #require(lockFile.split(separator: "\n").first.flatMap { pid_t($0) })
+            let straggler = try #require(pid_t(backend))
+            kill(straggler, SIGSTOP)
+            kill(server, SIGKILL)
+            while await first.isRunning { await Task.yield() }
+            async let next = PrivateCluster.start(options)
+            // Until it was refused at least once.
+            while FileSystem.text(of: "\(directory)/server.log")?.contains("pre-existing shared memory") != true {
+                await Task.yield()
+            }
+            kill(straggler, SIGCONT)
+            let second = try await next
+            #expect(await second.isRunning)
+            try await second.stop()
+        }
+    }
+
     @Test func `a server that was killed is started again over its lock file`() async throws {
         try await withDirectory { directory in
             let options = PrivateClusterOptions(directory: directory, isDisposable: true)
