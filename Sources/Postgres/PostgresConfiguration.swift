@@ -12,8 +12,6 @@ package struct PostgresConfiguration: Sendable {
     package var statementDeadline: Duration = .seconds(30)
     /// How long a server may take to cancel a statement before the connection is cut off.
     package var cancelGrace: Duration = .seconds(2)
-    /// Whether statements are prepared once per connection. Only for direct connections: not through PgBouncer.
-    package var preparesStatements = false
     /// Whether only a server that accepts writes will do.
     package var requiresWritableServer = true
     package var logger: Logger

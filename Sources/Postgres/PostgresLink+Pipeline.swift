@@ -12,9 +12,6 @@ extension PostgresLink {
         guard !statements.isEmpty else { return [] }
         var exchange = Exchange("run a pipeline of", statementName: statements[0].0.name, within: time)
         let connection = unsafe try opened(exchange)
-        if configuration.preparesStatements {
-            for (statement, parameters) in statements { try prepare(statement, parameters, &exchange) }
-        }
         var isSent = unsafe PQenterPipelineMode(connection) == 1
         for (statement, parameters) in statements where isSent {
             isSent = unsafe send(statement, parameters, connection)

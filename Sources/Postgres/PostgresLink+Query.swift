@@ -12,7 +12,6 @@ extension PostgresLink {
     ) throws(PostgresError) -> PostgresRows {
         var exchange = Exchange("run", statementName: statement.name, within: time)
         let connection = unsafe try opened(exchange)
-        if configuration.preparesStatements { try prepare(statement, parameters, &exchange) }
         guard unsafe send(statement, parameters, connection) else {
             throw unsafe brokenConnection(connection, exchange)
         }
@@ -34,22 +33,10 @@ extension PostgresLink {
         return unsafe PostgresRows(result, statementName: exchange.activity)
     }
 
-    /// Hands a statement to libpq, by name if it has been prepared.
+    /// Hands a statement to libpq, unnamed: a pooler may give the next transaction to another server connection.
     func send(_ statement: SQLStatement, _ parameters: PostgresParameters, _ connection: OpaquePointer) -> Bool {
-        let isPrepared = preparedTexts[statement.name] == statement.text
-        return unsafe parameters.withPointers { parameters in
-            if isPrepared {
-                return unsafe PQsendQueryPrepared(
-                    connection,
-                    statement.name,
-                    parameters.count,
-                    parameters.values,
-                    parameters.lengths,
-                    parameters.formats,
-                    1
-                ) == 1
-            }
-            return unsafe PQsendQueryParams(
+        unsafe parameters.withPointers { parameters in
+            unsafe PQsendQueryParams(
                 connection,
                 statement.text,
                 parameters.count,
@@ -60,22 +47,6 @@ extension PostgresLink {
                 1
             ) == 1
         }
-    }
-
-    /// Prepares a statement unless this connection has done so. A name whose text differs is prepared no second time.
-    func prepare(
-        _ statement: SQLStatement,
-        _ parameters: PostgresParameters,
-        _ exchange: inout Exchange
-    ) throws(PostgresError) {
-        guard preparedTexts[statement.name] == nil else { return }
-        let connection = unsafe try opened(exchange)
-        let isSent = unsafe parameters.withPointers { parameters in
-            unsafe PQsendPrepare(connection, statement.name, statement.text, parameters.count, parameters.types) == 1
-        }
-        guard isSent else { throw unsafe brokenConnection(connection, exchange) }
-        unsafe PQclear(try lastResult(&exchange))
-        preparedTexts[statement.name] = statement.text
     }
 
     /// Sends what libpq holds, reads all results, and returns the last one; throws if one of them is an error.

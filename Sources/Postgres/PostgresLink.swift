@@ -11,8 +11,6 @@ import Telemetry
     let interrupt: Interrupt
     /// libpq's connection; nil before it is made and after it is closed.
     private(set) var connection: OpaquePointer?
-    /// The statements that this connection has prepared, by name, with their text.
-    var preparedTexts: [String: String] = [:]
 
     init(_ configuration: PostgresConfiguration) throws(PostgresError) {
         self.configuration = configuration
@@ -28,7 +26,6 @@ import Telemetry
         guard let connection = unsafe connection else { return }
         unsafe PQfinish(connection)
         unsafe self.connection = nil
-        preparedTexts = [:]
     }
 
     /// Takes over a connection that has just been made.

@@ -150,26 +150,6 @@ import Testing
         }
     }
 
-    @Test func `statements can be prepared once per connection`() async throws {
-        try await withEmptyDatabase { database in
-            var configuration = database.configuration()
-            configuration.preparesStatements = true
-            let connection = try await PostgresConnection.connect(configuration)
-            let add = SQLStatement(name: "add", text: "SELECT $1 + $2")
-            for value in 0..<5 {
-                #expect(
-                    try await connection.query(add, [.int64(Int64(value)), .int64(1)]).int64(0, 0) == Int64(value + 1)
-                )
-            }
-            let both = try await connection.pipeline([(add, [.int64(1), .int64(2)]), (add, [.int64(3), .int64(4)])])
-            #expect(try both.map { try $0.int64(0, 0) } == [3, 7])
-            let prepared = try await connection.query(
-                sql("SELECT count(*) FROM pg_prepared_statements WHERE name = 'add'")
-            )
-            #expect(try prepared.int64(0, 0) == 1)
-        }
-    }
-
     @Test func `a read-only server is not accepted unless allowed`() async throws {
         try await withEmptyDatabase { database in
             let admin = try await database.connect()

@@ -41,10 +41,8 @@ final class DeliveryRig: Sendable {
 
     /// A configuration for this rig's database and provider.
     func configuration(logger: Logger = Logger(level: .error)) -> DeliveryConfiguration {
-        var postgres = database.configuration(logger: logger)
-        postgres.preparesStatements = true
         var configuration = DeliveryConfiguration(
-            database: postgres,
+            database: database.configuration(logger: logger),
             masterKey: masterKey,
             caFile: simulator.caFile,
             logger: logger
