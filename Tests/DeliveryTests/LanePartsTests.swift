@@ -17,13 +17,19 @@ import Testing
         floor.note(clock: 300, now: start + .seconds(7))
         let moved = floor.floor(now: start + .seconds(8))
         #expect(moved == 200)
+        #expect(floor.hides(199, now: start + .seconds(8)) && !floor.hides(200, now: start + .seconds(8)))
         let again = floor.floor(now: start + .seconds(11))
         #expect(again == ClaimFloor.none)
         let back = floor.floor(now: start + .seconds(12))
         #expect(back == 200)
-        floor.sweepAgain()
-        let next = floor.floor(now: start + .seconds(13))
-        #expect(next == ClaimFloor.none, "one expired lease was found, so there may be more")
+        floor.note(foundHidden: true, from: 200, ofAllApps: false)
+        for (second, ofAllApps) in [(13, false), (14, true)] {
+            let next = floor.floor(now: start + .seconds(second))
+            #expect(next == ClaimFloor.none, "one expired lease was found, so there may be more")
+            floor.note(foundHidden: false, from: next, ofAllApps: ofAllApps)
+        }
+        let end = floor.floor(now: start + .seconds(15))
+        #expect(end == 200, "a claim that looked at all apps found no more")
     }
 
     private func room(_ batches: [(app: Int32, messages: Int, isSlow: Bool)]) -> ClaimRoom {

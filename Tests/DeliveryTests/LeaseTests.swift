@@ -23,6 +23,25 @@ import Testing
         configuration.laneSettings[.campaign]?.controlInterval = .seconds(3_600)
     }
 
+    @Test func `batches whose tags the lane has left behind are all claimed once one is found`() async throws {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app)
+            let devices = try await rig.addDevices(app, tokens: DeliveryRig.tokens(400))
+            let early = try await rig.addJob("shop", devices: devices) { $0.tag = 1_000_000 }
+            try await rig.deliver {
+                $0.laneSettings[.campaign]?.floorLag = .milliseconds(200)
+                $0.laneSettings[.campaign]?.sweepInterval = .seconds(5)
+            } _: { _ in
+                #expect(try await rig.waitUntilDone(early))
+                try await Task.sleep(for: .milliseconds(500))
+                // As if its transaction had been slow to commit. Two batches a claim.
+                let late = try await rig.addJob("shop", devices: devices) { $0.batchSize = 10 }
+                #expect(try await rig.waitUntilDone(late))
+            }
+        }
+    }
+
     @Test(arguments: ["resend", "unknown"])
     func `promise 3: a worker that dies leaves each recipient with exactly one outcome`(onDoubt: String) async throws {
         var options = SimulatorOptions()

@@ -12,6 +12,7 @@ struct ClaimFloor: Sendable {
     private let sweepInterval: Duration
     private var samples: [Sample] = []
     private var sweptAt: ContinuousClock.Instant?
+    private var isBehind = false
 
     /// No floor at all.
     static let none = Int64.min
@@ -31,16 +32,29 @@ struct ClaimFloor: Sendable {
 
     /// The floor of a claim that is made now. Every so often there is none.
     mutating func floor(now: ContinuousClock.Instant) -> Int64 {
-        if sweptAt.map({ now - $0 >= sweepInterval }) ?? true {
+        if isBehind || sweptAt.map({ now - $0 >= sweepInterval }) ?? true {
             sweptAt = now
             return Self.none
         }
+        return usual(now: now)
+    }
+
+    /// Whether a claim made now finds a tag only where it has no floor.
+    func hides(_ tag: Int64, now: ContinuousClock.Instant) -> Bool { tag < usual(now: now) }
+
+    private func usual(now: ContinuousClock.Instant) -> Int64 {
         guard let oldest = samples.first, now - oldest.at >= lag else { return Self.none }
         return oldest.clock
     }
 
-    /// Lets the next claim look below the floor too: where one batch had outlived its lease, there are likely more.
-    mutating func sweepAgain() {
-        sweptAt = nil
+    /// Notes whether a claim found what is hidden from others: a batch that had outlived its lease, or was committed long
+    /// after it got its tag. There are likely more, so claims have no floor until one of them, that looked at all apps, finds
+    /// no other.
+    mutating func note(foundHidden: Bool, from floor: Int64, ofAllApps: Bool) {
+        if foundHidden {
+            isBehind = true
+        } else if floor == Self.none, ofAllApps {
+            isBehind = false
+        }
     }
 }

@@ -64,22 +64,25 @@ extension LaneWorker {
         // Until the batches are in hand, and count by themselves.
         reservedAhead = window * room.limit
         defer { reservedAhead = 0 }
+        let lowest = floor.floor(now: claimedAt)
         let rows = try await connection.query(
             SQLText.deliveryClaimBatches[lane],
             [
                 .int16(slot), .int64(settings.lease.wholeMillisecondsRoundedUp), .int32(Int32(room.limit)),
-                .int64(floor.floor(now: claimedAt)), .int32s(room.excludedApps.map(\.value)),
+                .int64(lowest), .int32s(room.excludedApps.map(\.value)),
                 .int32(Int32(clamping: window)),
             ]
         )
-        guard !rows.isEmpty else { return 0 }
-        clockOffset = try ClaimedBatch.serverTime(rows) - WallClock.now()
         let claimed = try rows.indices.map { try ClaimedBatch(rows, row: $0) }
             .sorted { ($0.tag, $0.id) < ($1.tag, $1.id) }
-        if claimed.contains(where: \.isReclaimed) {
-            floor.sweepAgain()
-            loseFormerLeases(of: claimed)
-        }
+        floor.note(
+            foundHidden: claimed.contains { $0.isReclaimed || floor.hides($0.tag, now: claimedAt) },
+            from: lowest,
+            ofAllApps: room.excludedApps.isEmpty
+        )
+        guard !claimed.isEmpty else { return 0 }
+        clockOffset = try ClaimedBatch.serverTime(rows) - WallClock.now()
+        if claimed.contains(where: \.isReclaimed) { loseFormerLeases(of: claimed) }
         try await begin(claimed, claimedAt: claimedAt, on: connection)
         if let newest = claimed.last { try await moveClock(to: newest.tag, on: connection) }
         return claimed.count

@@ -172,7 +172,8 @@ extension DeliveryRig {
         return job
     }
 
-    /// Makes delayed batches ready, whether they are due or not: what the scheduler does in time.
+    /// Makes delayed batches ready, whether they are due or not: what the scheduler does in time. They stand where the lane
+    /// is now: what stands before it is looked for only now and then.
     func promoteAll() async throws {
         _ = try await query(
             """
@@ -181,8 +182,10 @@ extension DeliveryRig {
                 slot, lane, vt, app_id, job_id, route, page_no, page_offset, size, attempt, expires_at, done, sending_to
             )
             SELECT
-                slot, lane, 0, app_id, job_id, route, page_no, page_offset, size, attempt, expires_at, done, sending_to
-            FROM due
+                d.slot, d.lane, coalesce(c.vt, 0), d.app_id, d.job_id, d.route, d.page_no, d.page_offset, d.size,
+                d.attempt, d.expires_at, d.done, d.sending_to
+            FROM due AS d
+            LEFT JOIN peal.lane_clock AS c ON c.slot = d.slot AND c.lane = d.lane
             """
         )
     }
