@@ -66,7 +66,7 @@ package final class LedgerFile: Sendable {
 extension RequestRecord {
     /// Adds the record as one line of JSON.
     func append(to buffer: inout [UInt8]) {
-        var line = "{\"number\":\(number),\"time_ms\":\(receivedAt),\"role\":\"\(role.rawValue)\""
+        var line = "{\"number\":\(number),\"time_us\":\(receivedAt),\"role\":\"\(role.rawValue)\""
         line += ",\"connection\":\(connection),\"stream\":\(stream),\"token\":\(jsonQuoted(token))"
         let texts: [(String, String?)] = [
             ("topic", topic), ("push_type", pushType), ("priority", priority), ("expiration", expiration),

@@ -93,7 +93,7 @@ final class RequestJudge {
     ) -> (decision: Decision, record: RequestRecord) {
         refresh()
         var record = RequestRecord()
-        record.receivedAt = clock.unixMilliseconds
+        record.receivedAt = clock.unixMicroseconds
         record.role = origin.role
         record.connection = origin.connection
         record.stream = slot.streamID

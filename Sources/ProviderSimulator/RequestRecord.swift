@@ -2,7 +2,7 @@
 package struct RequestRecord: Sendable, Hashable {
     /// Order of arrival over all roles, from 1.
     package var number = 0
-    /// UNIX milliseconds by the simulator's clock.
+    /// UNIX microseconds by the simulator's clock.
     package var receivedAt: Int64 = 0
     package var role: ProviderRole = .apnsProduction
     /// Connections are numbered from 1 in order of acceptance.

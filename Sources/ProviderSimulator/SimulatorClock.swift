@@ -27,18 +27,21 @@ package final class SimulatorClock: Sendable {
         offsetMilliseconds.add(milliseconds, ordering: .sequentiallyConsistent)
     }
 
-    /// Milliseconds since 1970, UTC.
-    package var unixMilliseconds: Int64 {
+    /// Microseconds since 1970, UTC.
+    package var unixMicroseconds: Int64 {
         let base: Int64
         if let fixedMilliseconds {
-            base = fixedMilliseconds
+            base = fixedMilliseconds * 1000
         } else {
             var now = timespec()
             unsafe clock_gettime(CLOCK_REALTIME, &now)
-            base = Int64(now.tv_sec) * 1000 + Int64(now.tv_nsec) / 1_000_000
+            base = Int64(now.tv_sec) * 1_000_000 + Int64(now.tv_nsec) / 1000
         }
-        return base + offsetMilliseconds.load(ordering: .sequentiallyConsistent)
+        return base + offsetMilliseconds.load(ordering: .sequentiallyConsistent) * 1000
     }
+
+    /// Milliseconds since 1970, UTC.
+    package var unixMilliseconds: Int64 { unixMicroseconds / 1000 }
 
     /// Whole seconds since 1970, UTC.
     package var unixSeconds: Int64 { unixMilliseconds / 1000 }

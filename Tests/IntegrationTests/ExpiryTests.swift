@@ -50,7 +50,7 @@ import Testing
             let sent = pipeline.simulator.ledger.requests().filter { $0.role != .oauth }
             #expect(!sent.isEmpty)
             // A request is entered when the simulator has read it, which may be a moment after it was framed.
-            #expect(sent.filter { $0.receivedAt > expiry + 250 }.isEmpty)
+            #expect(sent.filter { $0.receivedAt / 1_000 > expiry + 250 }.isEmpty)
             try await pipeline.expectExactCounts(job)
         }
     }
@@ -76,7 +76,7 @@ import Testing
             }
             for request in requests where request.role == .fcm {
                 let left = request.expiration.flatMap { Int64($0.dropLast()) } ?? -1
-                let atMost = expiry + 1 - request.receivedAt / 1_000
+                let atMost = expiry + 1 - request.receivedAt / 1_000_000
                 #expect((atMost - 20...atMost).contains(left) && left <= 97, "ttl \(request.expiration ?? "absent")")
             }
         }

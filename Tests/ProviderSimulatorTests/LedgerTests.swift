@@ -19,7 +19,7 @@ import Testing
         try #require(records.count == 2)
         let first = records[0]
         #expect(first.number == 1)
-        #expect(first.receivedAt == Fixture.now * 1000)
+        #expect(first.receivedAt == Fixture.now * 1_000_000)
         #expect(first.role == .apnsProduction)
         #expect(first.connection == 1)
         #expect(first.stream == 1)
@@ -129,7 +129,9 @@ import Testing
         let lines = try TemporaryFile.read(path).split(separator: "\n")
         try #require(lines.count == 2)
         #expect(
-            lines[0].hasPrefix("{\"number\":1,\"time_ms\":1767225600000,\"role\":\"apns-production\",\"connection\":1,")
+            lines[0].hasPrefix(
+                "{\"number\":1,\"time_us\":1767225600000000,\"role\":\"apns-production\",\"connection\":1,"
+            )
         )
         #expect(lines[0].hasSuffix("\"bytes\":\(Fixture.alert.utf8.count),\"status\":200}"))
         #expect(lines[1].contains("\"reason\":\"Unregistered\""))

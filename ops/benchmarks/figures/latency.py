@@ -51,7 +51,7 @@ def measure(context):
     answered = read_ledger(ledger)
     settings = {
         "clock": "from the server's answer to the INSERT (one statement, its own commit) until the simulator has the "
-                 "request, rounded up to whole milliseconds",
+                 "request",
         "pause_ms": [20, 60], "campaign": size,
     }
     return [
@@ -78,13 +78,13 @@ def paced(session, number):
 
 
 def read_ledger(path):
-    """When each message was received, by the half of its apns-id that is its job's."""
+    """When each message was received in milliseconds, by the half of its apns-id that is its job's."""
     received = {}
     if os.path.exists(path):
         with open(path) as ledger:
             for line in ledger:
                 entry = json.loads(line)
-                received[entry.get("id", "").lower().replace("-", "")[:16]] = entry["time_ms"]
+                received[entry.get("id", "").lower().replace("-", "")[:16]] = entry["time_us"] / 1000
     return received
 
 
@@ -95,8 +95,8 @@ def figure(name, sent, received, settings, bound, median_limit=None):
         if at is None:
             missing += 1
             continue
-        latencies.append(at + 1 - committed * 1000)
-        wholes.append(at + 1 - started * 1000)
+        latencies.append(at - committed * 1000)
+        wholes.append(at - started * 1000)
         commits.append((committed - started) * 1000)
     if not latencies:
         return Figure(name, None, "ms", bound=bound, note=f"none of {len(sent)} pushes arrived")
