@@ -263,6 +263,26 @@ import Testing
         }
     }
 
+    @Test func `what was answered before a credential was given up has its status, and nothing else has one`()
+        async throws
+    {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addFCM(app)
+            rig.simulator.control.add(Rule(.fault(.notFoundHTML), role: .fcm))
+            let tokens = (0..<200).map { "t\($0)" }
+            let devices = try await rig.addDevices(app, tokens: tokens, channel: "android")
+            let job = try await rig.addJob("shop", devices: devices) { $0.route = .fcm }
+            #expect(try await rig.send(job))
+            #expect(try await rig.outcomes(job) == ["rejected:http_404": 200])
+            let answered = Set(rig.simulator.ledger.requests().filter { $0.status == 404 }.map(\.token))
+            #expect(!answered.isEmpty)
+            let stated = try await rig.number("SELECT count(*) FROM peal.result WHERE http_status = 404")
+            #expect(stated == Int64(answered.count))
+            #expect(try await rig.number("SELECT count(http_status) FROM peal.result") == stated)
+        }
+    }
+
     @Test func `an app without a credential for the route is told so`() async throws {
         try await DeliveryRig.with { rig in
             let app = try await rig.addApp("shop")
@@ -271,26 +291,6 @@ import Testing
             #expect(try await rig.send(job))
             #expect(try await rig.outcomes(job) == ["rejected:no_credential": 4])
             #expect(try await rig.accountingFaults() == 0)
-        }
-    }
-
-    @Test func `a credential sealed under another master key makes its messages wait`() async throws {
-        try await DeliveryRig.with { rig in
-            let app = try await rig.addApp("shop")
-            try await rig.addAPNs(app)
-            let devices = try await rig.addDevices(app, tokens: DeliveryRig.tokens(4))
-            let job = try await rig.addJob("shop", devices: devices)
-            let other = try SealingKey(bytes: Array(repeating: 9, count: 32))
-            try await rig.deliver {
-                $0.masterKey = other
-            } _: { _ in
-                let isDelayed = try await rig.wait {
-                    try await rig.texts("SELECT reason FROM peal.batch_delayed") == ["credential_unreadable"]
-                }
-                #expect(isDelayed)
-            }
-            #expect(try await rig.remaining(job) == 4)
-            #expect(rig.simulator.ledger.totals.requests == 0)
         }
     }
 }

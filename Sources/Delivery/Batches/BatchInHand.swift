@@ -33,8 +33,8 @@ final class BatchInHand {
     var waitingUntil: ContinuousClock.Instant?
     /// Requests that wait until their credential is trusted again.
     var parked: [UInt32] = []
-    /// Requests whose answer refused the credential at least once.
-    var refused: Set<UInt32> = []
+    /// Requests whose answer refused the credential at least once, with the status of the last such answer.
+    var refused: [UInt32: Int] = [:]
     /// The first request that was never submitted.
     var nextRequest = 0
     /// Recipients below it may be submitted: it was committed before.
@@ -95,6 +95,12 @@ final class BatchInHand {
         done.forEachUnset(in: 0..<min(row.sendingTo, row.size)) { _ in ahead += 1 }
         permittedAhead = ahead
         step = ahead / 2
+    }
+
+    /// The status of the answer that refused the credential, of each recipient that got one.
+    var refusedStatuses: [Int: Int] {
+        guard let dispatch else { return [:] }
+        return Dictionary(uniqueKeysWithValues: refused.map { (Int(dispatch.recipientOf[Int($0.key)]), $0.value) })
     }
 
     /// The device of a recipient; 0 where nobody knows any more.

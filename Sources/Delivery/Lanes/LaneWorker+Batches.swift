@@ -61,13 +61,14 @@ extension LaneWorker {
     private func recordRest(_ batch: BatchInHand, _ outcome: RecipientOutcome, reason: ReasonTable.Index) {
         unflushedCount += batch.remaining
         let inDoubt = reasons.index(of: Self.inDoubt)
+        let statuses = outcome == .rejected ? batch.refusedStatuses : [:]
         batch.finishRest { index in
             // What a worker before us may have sent is not sent again: nobody will find out any more.
             let isDoubtful = index < batch.row.sentTo
             batch.results.append(
                 device: batch.device(of: index),
                 outcome: isDoubtful ? .unknown : outcome,
-                status: 0,
+                status: isDoubtful ? 0 : statuses[index] ?? 0,
                 reason: isDoubtful ? inDoubt : reason
             )
         }

@@ -140,10 +140,10 @@ extension LaneWorker {
     // MARK: Refusals
 
     /// The provider refused the credential in its answer to a message, which is parked.
-    func credentialRefused(_ batch: BatchInHand, request: UInt32, reason: String, isExpired: Bool) {
+    func credentialRefused(_ batch: BatchInHand, request: UInt32, status: Int, reason: String, isExpired: Bool) {
         guard let credential = batch.dispatch?.credential else { return }
         batch.parked.append(request)
-        batch.refused.insert(request)
+        batch.refused[request] = status
         let message = CredentialGate.Probe(batch: batch.number, request: request)
         let action = gates[credential.version, default: CredentialGate()].refused(message, reason: reason)
         follow(action, for: credential, isExpired: isExpired)

@@ -142,13 +142,19 @@ extension LaneWorker {
         if verdict.replacesConnection { pools.renewConnections(of: credential) }
         switch verdict.disposition {
         case .refreshCredential, .credentialRefused:
-            guard !batch.refused.contains(request) || !(gates[credential.version]?.isOpen ?? true) else {
+            guard batch.refused[request] == nil || !(gates[credential.version]?.isOpen ?? true) else {
                 // Others were accepted since it was refused first: it is the message that is refused.
                 record(batch, index, .rejected, status: completion.status, reason: reasons.index(of: reason))
                 return
             }
             let isExpired = verdict.disposition == .refreshCredential
-            credentialRefused(batch, request: request, reason: reason, isExpired: isExpired)
+            credentialRefused(
+                batch,
+                request: request,
+                status: completion.status,
+                reason: reason,
+                isExpired: isExpired
+            )
         case .settle, .payloadFault, .deadToken, .retry, .retryNow, .doubtful:
             if !gates.isEmpty {
                 if verdict.disposition.credentialVerdict == .accepted {
