@@ -37,6 +37,8 @@ enum UpCommand {
             )
             try WorkerCommand.configure(&configuration, by: arguments)
             configuration.masterKey = database.masterKey
+            // What was sealed under a lost key can be removed only while this runs.
+            configuration.beginsWithForeignKey = true
             configuration.caFile = caFile
             configuration.retentionDays = retentionDays
             let worker = try Worker(configuration)

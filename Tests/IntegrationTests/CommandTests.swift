@@ -9,9 +9,8 @@ import Testing
 /// The `peal` command as a process.
 @Suite struct CommandTests {
     @Test(.timeLimit(.minutes(4)))
-    func `a wrong master key is named, by the command and by the worker, and no device is touched`() async throws {
+    func `a wrong master key is named, and neither sends nor seals anything`() async throws {
         try await withPipeline { pipeline in
-            try await pipeline.addDevices(20)
             var environment = pipeline.environment()
             environment["PEAL_MASTER_KEY"] = "not a key"
             let malformed = try await runPeal(["worker"], environment: environment)
@@ -23,17 +22,46 @@ import Testing
             #expect(missing.output.contains("no master key is configured"), "\(missing.output)")
 
             environment["PEAL_MASTER_KEY"] = String(repeating: "77", count: 32)
-            let job = try await pipeline.send { $0.ttlSeconds = 3 }
-            try await withPeal(["worker"], environment: environment) { worker in
-                try await worker.waitForOutput("Credentials do not open with this master key")
-                try await worker.waitForOutput("PEAL_MASTER_KEY_FILE")
-                try await worker.waitForOutput("worker started")
-                try await pipeline.waitUntilCompleted(job)
-                #expect(await worker.exitStatus() == nil, "a worker outlives a credential that it cannot open")
+            let script = """
+                key=$(mktemp); openssl ecparam -genkey -noout -name prime256v1 | openssl pkcs8 -topk8 -nocrypt > $key
+                peal credential add shop apns --key $key --key-id ABCDEFGHIJ --team-id ABCDEFGHIJ \
+                    --topic com.example.shop --environment production; status=$?; rm $key; exit $status
+                """
+            let stored = try await pipeline.fixture.number("SELECT count(*) FROM peal.credential")
+            let refusals = [
+                try await runPeal(["worker"], environment: environment),
+                try await runCommand(["sh", "-c", script], environment: environment),
+            ]
+            for refused in refusals {
+                #expect(refused.status == 4, "\(refused.output)")
+                #expect(refused.output.contains("the configured master key opens none of the"), "\(refused.output)")
+                #expect(refused.output.contains("PEAL_MASTER_KEY or PEAL_MASTER_KEY_FILE"), "\(refused.output)")
+                #expect(refused.output.contains("set the key that sealed them"), "\(refused.output)")
             }
-            #expect(pipeline.simulator.ledger.totals.requests == 0)
-            #expect(try await pipeline.fixture.number("SELECT count(disabled_at) FROM peal.device") == 0)
-            try await pipeline.expectExactCounts(job)
+            #expect(try await pipeline.fixture.number("SELECT count(*) FROM peal.credential") == stored)
+            try await withPeal(["worker", "--roles", "scheduler,fanout"], environment: environment) { worker in
+                try await worker.waitForOutput("worker started")
+            }
+        }
+    }
+
+    @Test(.timeLimit(.minutes(4)))
+    func `a worker begins when only some credentials do not open, and says so`() async throws {
+        try await withPipeline { pipeline in
+            let stored = SQLStatement(
+                name: "test",
+                text: """
+                    UPDATE peal.credential SET sealed = set_byte(sealed, 40, get_byte(sealed, 40) # 1)
+                    WHERE id = (SELECT max(id) FROM peal.credential)
+                    """
+            )
+            let connection = try await pipeline.database.connect()
+            _ = try await connection.query(stored)
+            await connection.close()
+            try await withPeal(["worker"], environment: pipeline.environment()) { worker in
+                try await worker.waitForOutput("Credentials do not open with this master key")
+                try await worker.waitForOutput("worker started")
+            }
         }
     }
 

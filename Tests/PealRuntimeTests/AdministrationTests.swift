@@ -90,6 +90,27 @@ import Testing
         }
     }
 
+    @Test func `a key that opens none of the stored credentials seals no other`() async throws {
+        try await withDatabase { database in
+            let connection = try await database.connect()
+            let app = try await Apps(connection).create(slug: "shop", name: nil)
+            let other = try await Apps(connection).create(slug: "news", name: nil)
+            let credentials = Credentials(connection)
+            let wrong = try SealingKey(bytes: [UInt8](repeating: 8, count: 32))
+            let id = try await credentials.add(try makeAPNs(), endpoint: nil, to: app, sealingKey: try makeKey())
+            let error = await #expect(throws: CommandError.self) {
+                try await credentials.add(try makeAPNs(), endpoint: nil, to: other, sealingKey: wrong)
+            }
+            #expect(error?.status == .refused)
+            #expect(error?.what == "the configured master key opens none of the 1 credential of this database")
+            #expect(error?.advice.contains("peal credential remove") == true)
+            #expect(try await credentials.list(slug: nil).count == 1)
+            try await credentials.remove(id, of: app)
+            try await credentials.add(try makeAPNs(), endpoint: nil, to: other, sealingKey: wrong)
+            #expect(try await credentials.list(slug: nil).count == 1)
+        }
+    }
+
     @Test func `a removed credential leaves no key behind, and is not removed for another app`() async throws {
         try await withDatabase { database in
             let connection = try await database.connect()

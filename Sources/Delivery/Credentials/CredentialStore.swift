@@ -11,8 +11,9 @@ enum CredentialAnswer: Sendable {
     case missing
     /// The provider has refused it; the reason is the provider's.
     case refused(reason: String)
-    /// It cannot be opened here: the master key is missing or another one.
-    case unreadable
+    /// None of the route can be opened here: the master key is missing or another one.
+    /// - isWholeApp: nor can one of the app's other routes.
+    case unreadable(isWholeApp: Bool)
 }
 
 /// Reads and opens credentials, remembers them for a few seconds, and notes it when a provider refuses one.
@@ -25,11 +26,13 @@ actor CredentialStore {
     private let database: PostgresPool
     private let notes: PostgresPool
     private let masterKey: SealingKey?
-    private let refresh: Duration
+    /// How long a credential that was read is believed before it is read again.
+    nonisolated let refresh: Duration
     private let holds: ProviderHolds
     private let logger: Logger
     private var apps: [AppID: Record] = [:]
-    private var opened: [ProviderCredential.Version: Result<ProviderCredential, DeliveryError>] = [:]
+    /// What was opened, or nil where that failed.
+    private var opened: [ProviderCredential.Version: ProviderCredential?] = [:]
 
     /// - Parameters:
     ///   - database: what credentials are read with.
@@ -50,27 +53,27 @@ actor CredentialStore {
         self.logger = logger
     }
 
-    /// The newest active credential of an app for a route; if there is none, why.
+    /// The newest active credential of an app for a route that opens; if there is none, why.
     func credential(of app: AppID, for route: Route) async throws -> CredentialAnswer {
-        var rows = try await rows(of: app, noOlderThan: refresh).filter { $0.serves(route) }
-        if !rows.contains(where: \.isActive) {
+        var all = try await rows(of: app, noOlderThan: refresh)
+        if !all.contains(where: { $0.isActive && $0.serves(route) }) {
             // What is missing may just have been added: no send is refused on an old answer.
-            rows = try await self.rows(of: app, noOlderThan: .milliseconds(250)).filter { $0.serves(route) }
+            all = try await rows(of: app, noOlderThan: .milliseconds(250))
         }
-        guard let row = rows.first(where: \.isActive) else {
+        let rows = all.filter { $0.serves(route) }
+        guard rows.contains(where: \.isActive) else {
             guard let refused = rows.first else { return .missing }
             return .refused(reason: refused.stateReason ?? "credential_refused")
         }
-        switch open(row) {
-        case .success(let credential):
+        for row in rows where row.isActive {
+            guard let credential = open(row) else { continue }
             if row.heldFor > .zero, let readAt = apps[app]?.readAt {
                 // Another process was asked to wait.
                 _ = holds.hold(credential.counted, until: readAt + row.heldFor, reason: row.holdReason, now: .now)
             }
             return .usable(credential)
-        case .failure:
-            return .unreadable
         }
+        return .unreadable(isWholeApp: !all.contains { $0.isActive && !$0.serves(route) && open($0) != nil })
     }
 
     /// Lets other processes know that a provider asked to wait.
@@ -112,23 +115,23 @@ actor CredentialStore {
         return credentials
     }
 
-    private func open(_ row: CredentialRow) -> Result<ProviderCredential, DeliveryError> {
+    /// Opens a credential once, and says once when that fails.
+    private func open(_ row: CredentialRow) -> ProviderCredential? {
         if let known = opened[row.version] { return known }
-        let result: Result<ProviderCredential, DeliveryError>
+        var credential: ProviderCredential?
         do {
-            result = .success(try row.open(with: masterKey))
+            credential = try row.open(with: masterKey)
         } catch {
             logger.error(
-                "A credential cannot be opened: its messages wait",
+                "A credential cannot be opened and is passed over: without an older one, its messages wait",
                 [
                     .credentialID: .describing(row.version.id), .appID: .describing(row.app),
                     .errorMessage: .text(error.message),
                 ]
             )
-            result = .failure(error)
         }
-        opened[row.version] = result
-        return result
+        opened[row.version] = .some(credential)
+        return credential
     }
 }
 

@@ -11,8 +11,11 @@ struct ClaimRoom: Equatable {
 
     var limit = 0
     var excludedApps: [AppID] = []
+    /// Whether there are apps that it has enough of, and claims again when it has less.
+    var leavesBehind = false
 
-    init(_ batches: some Sequence<Batch>, settings: LaneSettings) {
+    /// - Parameter others: apps that are not claimed whatever room there is.
+    init(_ batches: some Sequence<Batch>, settings: LaneSettings, leavingOut others: Set<AppID> = []) {
         var total = 0
         var brisk = 0
         var messages = 0
@@ -41,6 +44,7 @@ struct ClaimRoom: Equatable {
         if isLast { enough.formUnion(slowByApp.keys) }
         enough.formUnion(messagesByApp.filter { $0.value >= settings.messageLimit }.keys)
         enough.formUnion(slowByApp.filter { $0.value >= settings.slowLimit }.keys)
-        excludedApps = enough.sorted()
+        leavesBehind = !enough.isEmpty
+        excludedApps = enough.union(others).sorted()
     }
 }

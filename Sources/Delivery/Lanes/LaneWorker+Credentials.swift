@@ -10,6 +10,8 @@ extension LaneWorker {
     private static let holdWait: Duration = .seconds(60)
     /// How long messages wait when the provider cannot be asked about their credential.
     private static let askAgainWait: Duration = .seconds(10)
+    /// How long messages wait whose credential does not open here while another one of their app does.
+    static let unreadableWait: Duration = .seconds(5)
 
     /// So many credentials that are not in use are remembered.
     private static let remembered = 1_000
@@ -275,6 +277,21 @@ extension LaneWorker {
             gates[credential.version] = nil
             for batch in using(credential) { delay(batch, by: Self.askAgainWait, reason: "credential_in_doubt") }
         }
+    }
+
+    /// None of the app's credentials opens here. Its batches are anyone's again, and this worker passes the app by until
+    /// the credentials are read anew: another one may have the key.
+    func leaveToOthers(_ batch: BatchInHand) {
+        unreadableApps[batch.row.app] = .now + store.refresh
+        // What cannot be begun here is no poison.
+        batch.hasProgress = true
+        withdraw(batch, .released)
+    }
+
+    /// The apps that are not claimed now because none of their credentials opens here.
+    func appsLeftToOthers(now: ContinuousClock.Instant) -> Set<AppID> {
+        if !unreadableApps.isEmpty { unreadableApps = unreadableApps.filter { $0.value > now } }
+        return Set(unreadableApps.keys)
     }
 
     func using(_ credential: ProviderCredential) -> [BatchInHand] {

@@ -32,7 +32,7 @@ extension LaneWorker {
                     )
                 }
             }
-            if let room, found < room.limit, failures == 0 { mayHaveLeft = !room.excludedApps.isEmpty }
+            if let room, found < room.limit, failures == 0 { mayHaveLeft = room.leavesBehind }
             if found > 0, mayHaveLeft { continue }
             let wait =
                 failures > 0
@@ -52,7 +52,8 @@ extension LaneWorker {
                     isSlow: now - batch.claimedAt > self.settings.slowAfter
                 )
             },
-            settings: settings
+            settings: settings,
+            leavingOut: appsLeftToOthers(now: now)
         )
     }
 
@@ -233,7 +234,9 @@ extension LaneWorker {
         switch try await store.credential(of: row.app, for: route) {
         case .usable(let credential): send(batch, with: credential)
         case .missing: settleRest(batch, .rejected, reason: "no_credential")
-        case .unreadable: delay(batch, by: .seconds(60), reason: "credential_unreadable")
+        case .unreadable(isWholeApp: true): leaveToOthers(batch)
+        case .unreadable(isWholeApp: false):
+            delay(batch, by: Self.unreadableWait, reason: "credential_unreadable")
         case .refused(let reason): endAfterRefusal(batch, reason: reason)
         }
     }

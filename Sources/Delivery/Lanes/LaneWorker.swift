@@ -45,6 +45,8 @@ actor LaneWorker {
     var errands: [CredentialErrand] = []
     var fetching: Set<ProviderCredential.Version> = []
     var isTendingCredentials = true
+    /// Apps of which no credential opens here, and until when they are passed by.
+    var unreadableApps: [AppID: ContinuousClock.Instant] = [:]
 
     // Dead tokens.
     var deadDevices: [DeadDevice] = []

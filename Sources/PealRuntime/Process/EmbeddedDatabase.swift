@@ -91,7 +91,7 @@ package struct EmbeddedDatabase: Sendable {
         guard try await credentials.openFailures(slug: nil, sealingKey: own).count < count else { return }
         throw CommandError(
             .refused,
-            "the configured master key opens none of the \(counted(count, "credential")) of this database",
+            Credentials.opensNone(of: count),
             at: "PEAL_MASTER_KEY or PEAL_MASTER_KEY_FILE",
             advice: "unset it: \(path) is the key that sealed them"
         )

@@ -49,7 +49,8 @@ package final class Worker: Sendable {
         return scheduler
     }
 
-    /// Works until `stop` or `stopNow`. Throws before anything begins when the schema is not one that this binary knows.
+    /// Works until `stop` or `stopNow`. Throws before anything begins when the schema is not one that this binary knows, and
+    /// when delivery is a role and the master key opens none of the credentials that there are.
     @concurrent
     package func run() async throws {
         let connection = try await PostgresConnection.connect(configuration.database)
@@ -72,8 +73,9 @@ package final class Worker: Sendable {
         await listening.value
     }
 
-    /// A wrong master key is said at once, not at the first message. It ends nothing: other credentials may open.
+    /// A wrong master key is said at once, not at the first message. Where others open, it ends nothing.
     private func checkCredentials(_ credentials: Credentials, _ masterKey: SealingKey) async throws {
+        if !configuration.beginsWithForeignKey { try await credentials.requireKey(masterKey) }
         let failures = try await credentials.openFailures(slug: nil, sealingKey: masterKey)
         guard let first = failures.first else { return }
         configuration.logger.warning(

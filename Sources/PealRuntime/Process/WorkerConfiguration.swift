@@ -25,6 +25,9 @@ package struct WorkerConfiguration: Sendable {
     package var lanes: Set<Lane> = Set(Lane.allCases)
     /// Opens the credentials. Required where delivery is a role.
     package var masterKey: SealingKey?
+    /// Whether to begin with a master key that opens no credential: for a worker without which nobody could reach the
+    /// database to replace them.
+    package var beginsWithForeignKey = false
     /// `PEAL_CA_FILE`: roots to trust beside the system's.
     package var caFile: String?
     /// `PEAL_RETENTION_DAYS`: how many days results are kept, 1 or more; nil: as many as the scheduler keeps by itself.

@@ -23,11 +23,12 @@ extension DeliveryRig {
         teamID: String? = nil,
         topic: String = "com.example.app",
         role: ProviderRole = .apnsProduction,
-        endpoint: String? = nil
+        endpoint: String? = nil,
+        sealedUnder sealingKey: SealingKey? = nil
     ) async throws -> CredentialID {
         let key = key ?? simulator.credentials.apnsKeys[0]
         let id = try await reserveCredential()
-        let sealed = try masterKey.seal(
+        let sealed = try (sealingKey ?? masterKey).seal(
             Array(key.privateKeyPEM.utf8),
             associated: CredentialSeal.associatedData(app: app, credential: id)
         )

@@ -21,7 +21,7 @@ package struct Credentials: Sendable {
         self.connection = connection
     }
 
-    /// Seals an APNs key and stores it.
+    /// Seals an APNs key and stores it. Throws status 4 when the key opens none of the credentials that are stored.
     @discardableResult
     package func add(
         _ credential: APNsCredential,
@@ -38,7 +38,7 @@ package struct Credentials: Sendable {
         }
     }
 
-    /// Seals a service account and stores it.
+    /// Seals a service account and stores it. Throws status 4 when the key opens none of the credentials that are stored.
     @discardableResult
     package func add(
         _ credential: FCMCredential,
@@ -79,6 +79,26 @@ package struct Credentials: Sendable {
         return failures
     }
 
+    /// Throws status 4 when there are credentials and the key opens none of them: it is another database's key, or a new one.
+    package func requireKey(_ sealingKey: SealingKey) async throws {
+        let count = try await list(slug: nil).count
+        guard count > 0 else { return }
+        let failures = try await openFailures(slug: nil, sealingKey: sealingKey)
+        guard failures.count >= count, let first = failures.first else { return }
+        throw CommandError(
+            .refused,
+            Self.opensNone(of: count),
+            at: "PEAL_MASTER_KEY or PEAL_MASTER_KEY_FILE; credential \(first.id): \(first.reason)",
+            advice: "set the key that sealed them; where it is lost, remove them ('peal credential list', "
+                + "'peal credential remove') and add them again"
+        )
+    }
+
+    /// How a key is refused that opens none of so many credentials.
+    static func opensNone(of count: Int) -> String {
+        "the configured master key opens none of the \(counted(count, "credential")) of this database"
+    }
+
     /// Removes a credential with its key. Throws status 4 when the app has no such credential.
     package func remove(_ id: CredentialID, of app: AppID) async throws {
         let removed = try await connection.query(SQLText.adminRemoveCredential, [.app(app), .credential(id)])
@@ -93,6 +113,7 @@ package struct Credentials: Sendable {
         _ sealingKey: SealingKey,
         parameters: (CredentialID, [UInt8]) -> PostgresParameters
     ) async throws -> CredentialID {
+        try await requireKey(sealingKey)
         let id = CredentialID(try await connection.query(SQLText.adminNextCredentialId).int64(0, 0))
         let associated = CredentialSeal.associatedData(app: app, credential: id)
         let sealed = try sealingKey.seal(secret, associated: associated)
