@@ -22,14 +22,22 @@ import Testing
         #expect(again == ClaimFloor.none)
         let back = floor.floor(now: start + .seconds(12))
         #expect(back == 200)
-        floor.note(foundHidden: true, from: 200, ofAllApps: false)
+        floor.note(foundHidden: true, from: 200, ofAllApps: false, now: start + .seconds(12))
         for (second, ofAllApps) in [(13, false), (14, true)] {
             let next = floor.floor(now: start + .seconds(second))
             #expect(next == ClaimFloor.none, "one expired lease was found, so there may be more")
-            floor.note(foundHidden: false, from: next, ofAllApps: ofAllApps)
+            floor.note(foundHidden: false, from: next, ofAllApps: ofAllApps, now: start + .seconds(second))
         }
         let end = floor.floor(now: start + .seconds(15))
         #expect(end == 200, "a claim that looked at all apps found no more")
+        floor.note(foundHidden: true, from: 200, ofAllApps: false, now: start + .seconds(16))
+        let last = floor.floor(now: start + .seconds(25))
+        floor.note(foundHidden: false, from: last, ofAllApps: false, now: start + .seconds(25))
+        let rested = floor.floor(now: start + .seconds(27))
+        #expect(
+            last == ClaimFloor.none && rested == 200,
+            "an app that is left out for long must not keep the floor off"
+        )
     }
 
     private func room(_ batches: [(app: Int32, messages: Int, isSlow: Bool)]) -> ClaimRoom {

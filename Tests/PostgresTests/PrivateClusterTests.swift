@@ -4,7 +4,8 @@ import Testing
 
 @testable import Postgres
 
-@Suite struct PrivateClusterTests {
+@Suite(.timeLimit(.minutes(3)))
+struct PrivateClusterTests {
     @Test func `data outlives a stop and a start, and a second server on it is refused`() async throws {
         try await withDirectory { directory in
             let options = PrivateClusterOptions(directory: directory, isDisposable: true)
@@ -43,6 +44,7 @@ import Testing
             let server = try #require(lockFile.split(separator: "\n").first.flatMap { pid_t($0) })
             let straggler = try #require(pid_t(backend))
             kill(straggler, SIGSTOP)
+            defer { kill(straggler, SIGCONT) }
             kill(server, SIGKILL)
             while await first.isRunning { await Task.yield() }
             async let next = PrivateCluster.start(options)

@@ -71,6 +71,40 @@ struct NewAppPlanTests {
         }
     }
 
+    @Test func `devices are looked up one by one though the plan was made when there were none`() async throws {
+        try await withSendFixture(devices: 0) { (fixture) async throws in
+            try await fixture.query("ALTER TABLE peal.device SET (autovacuum_enabled = off)")
+            try await fixture.query("VACUUM ANALYZE peal.device")
+            let lookUp = """
+                SELECT count(r.token) FROM peal.look_up_recipients(
+                    ARRAY[(SELECT job_id FROM peal.audience_page)], '{0}', '{0}', '{3}',
+                    ARRAY[(SELECT id FROM peal.app WHERE slug = 'talk')], ARRAY[(SELECT audience_at FROM peal.audience_page)]
+                ) AS r
+                """
+            try await fixture.query(
+                """
+                INSERT INTO peal.audience_page (job_id, page_no, audience_at, route, size, first_id, last_id, ids)
+                VALUES (gen_random_uuid(), 0, now(), 3, 3, 0, 0, '{0}')
+                """
+            )
+            #expect(try await fixture.number(lookUp) == 0)
+            try await fixture.query(
+                """
+                INSERT INTO peal.device (app_id, channel, token, external_id)
+                SELECT a.id, 'android', 't-' || n, 'user-' || n
+                FROM peal.app AS a, generate_series(1, 20000) AS n WHERE a.slug = 'talk'
+                """
+            )
+            try await fixture.query(
+                "UPDATE peal.audience_page SET ids = ARRAY(SELECT id FROM peal.device WHERE token IN ('t-5', 't-600', 't-9999') ORDER BY id)"
+            )
+            let count = try await keysRead(fixture) { () async throws in
+                #expect(try await fixture.number(lookUp) == 3)
+            }
+            #expect(count < 100)
+        }
+    }
+
     @Test(arguments: [
         "SELECT peal.register_device('talk', '{\"channel\": \"android\", \"token\": \"t-1\", \"installation_id\": \"i-9\"}')",
         "SELECT peal.unregister_device('talk', '{\"installation_id\": \"i-2\"}')",

@@ -2,8 +2,9 @@
 -- planned at each call, because a pooler that changes the server's connection between transactions bears no prepared
 -- statement; of a single push's claim, look-up and flush that was three quarters of the time.
 --
--- All of them keep one plan for all parameters and stay on their indexes, whatever the statistics say of a queue that was
--- empty when it was analysed.
+-- A plan that is kept must not rest on the statistics: those of a queue that was empty take any index of it for as good as
+-- another, and the plan stays when the queue has grown. So a row is named by all columns of both indexes (slot, vt, id),
+-- and the order by which batches are claimed is left to no sort.
 
 DO $do$
 DECLARE
@@ -19,8 +20,6 @@ BEGIN
 -- sending_to: what may be submitted now; sent_to: what a worker before may have submitted, from the row as it was;
 -- audience_at: in which day its page is, NULL where the job is gone; server_time: now. In no order.
 -- The commit need not wait for the disk: a claim that is lost with the server leaves the batch as it was.
--- Index: (slot, vt, id) of the partition inside, its key (slot, id) outside; primary key of job. The ARRAY is made once; a
--- join in its place was seen to scan the table.
 CREATE FUNCTION peal.claim_batches_campaign(
     of_slot smallint, lease interval, most integer, floor bigint, enough integer[], first_window integer
 )
@@ -35,33 +34,35 @@ SET jit = off
 SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 SET enable_bitmapscan = off
+SET enable_sort = off
 AS $$
 #variable_conflict use_column
+DECLARE
+    ready record;
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
-    RETURN QUERY UPDATE peal.batch_campaign AS b SET
-        lease_until = now() + lease,
-        lease_token = gen_random_uuid(),
-        lease_no = b.lease_no + 1,
-        sending_to = greatest(b.sending_to, (
-            SELECT least(b.size, first_window) FROM peal.job AS j
-            WHERE j.id = b.job_id AND j.on_doubt = 'resend' AND j.state = 'running' AND j.paused_at IS NULL
-                AND b.expires_at > now()
-        ))
-    WHERE b.slot = of_slot
-        AND b.id = ANY (ARRAY(
-            SELECT ready.id FROM peal.batch_campaign AS ready
-            WHERE ready.slot = of_slot AND ready.vt >= floor AND ready.lease_until <= now()
-                AND ready.app_id <> ALL (enough)
-            ORDER BY ready.vt, ready.id
-            LIMIT most
-            FOR NO KEY UPDATE SKIP LOCKED
-        ))
-    RETURNING
-        b.id, b.vt, b.app_id, b.job_id, b.route, b.page_no, b.page_offset, b.size, b.attempt, b.expires_at, b.lease_no,
-        b.settled_lease_no, b.lease_token, b.done, b.sending_to,
-        (SELECT o.sending_to FROM peal.batch_campaign AS o WHERE o.slot = b.slot AND o.id = b.id),
-        (SELECT j.audience_at FROM peal.job AS j WHERE j.id = b.job_id), now();
+    FOR ready IN
+        SELECT b.vt, b.id, b.sending_to FROM peal.batch_campaign AS b
+        WHERE b.slot = of_slot AND b.vt >= floor AND b.lease_until <= now() AND b.app_id <> ALL (enough)
+        ORDER BY b.vt, b.id
+        LIMIT most
+        FOR NO KEY UPDATE SKIP LOCKED
+    LOOP
+        RETURN QUERY UPDATE peal.batch_campaign AS b SET
+            lease_until = now() + lease,
+            lease_token = gen_random_uuid(),
+            lease_no = b.lease_no + 1,
+            sending_to = greatest(b.sending_to, (
+                SELECT least(b.size, first_window) FROM peal.job AS j
+                WHERE j.id = b.job_id AND j.on_doubt = 'resend' AND j.state = 'running' AND j.paused_at IS NULL
+                    AND b.expires_at > now()
+            ))
+        WHERE b.slot = of_slot AND b.vt = ready.vt AND b.id = ready.id
+        RETURNING
+            b.id, b.vt, b.app_id, b.job_id, b.route, b.page_no, b.page_offset, b.size, b.attempt, b.expires_at,
+            b.lease_no, b.settled_lease_no, b.lease_token, b.done, b.sending_to, ready.sending_to,
+            (SELECT j.audience_at FROM peal.job AS j WHERE j.id = b.job_id), now();
+    END LOOP;
 END
 $$;
 
@@ -71,16 +72,16 @@ $$;
 -- What the lease was lost of is not among the rows, and nothing of it may be written: not even where a newer lease of the
 -- same batch is written by the same flush, so each result names the part of the flush that it belongs to.
 -- Two flushes never wait for each other: a row belongs to the one lease whose token it carries.
--- Arrays in step, a part of the flush each: batches, tokens (their leases), bitmaps, sending (their sending_to),
+-- Arrays in step, a part of the flush each: batches and vts (their place in the order), tokens (their leases), bitmaps, sending (their sending_to),
 -- progressed (whether something was settled: 0, 1), fates (0 keep, 1 release, 2 finished) and flushed: how many bits the
 -- row must have set. In a crash the server may forget flushes whose commit could be lost, their results and their bits,
 -- and what is left of the batch must not end on the word of a worker that lived on.
 -- may_be_lost: whether the commit need not wait for the disk; jobs: those whose state is asked for.
 -- Then the results, arrays in step: the part of each, from 1, and what a row of peal.result holds (0 and '' for none).
 -- Rows: `part` of each batch that is still ours (`job_id` null), and each job with `state` and `is_paused`
--- (`part` null). Index: the key (slot, id) of the partition; primary key of job.
+-- (`part` null).
 CREATE FUNCTION peal.settle_batches_campaign(
-    of_slot smallint, batches bigint[], tokens uuid[], bitmaps bytea[], sending integer[], progressed smallint[],
+    of_slot smallint, batches bigint[], vts bigint[], tokens uuid[], bitmaps bytea[], sending integer[], progressed smallint[],
     fates smallint[], lease interval, jobs uuid[], may_be_lost boolean, flushed integer[],
     result_parts integer[], result_jobs uuid[], devices bigint[], routes smallint[], outcomes smallint[],
     attempts smallint[], http_statuses smallint[], reasons text[], provider_ids text[], provider_unique_ids text[]
@@ -94,33 +95,31 @@ SET enable_seqscan = off
 SET enable_bitmapscan = off
 AS $$
 #variable_conflict use_column
+DECLARE
+    ours bigint[] := '{}';
 BEGIN
     IF may_be_lost THEN
         PERFORM set_config('synchronous_commit', 'off', true);
     END IF;
-    RETURN QUERY WITH given AS MATERIALIZED (
-        SELECT g.id, g.lease_token, g.done, g.sending_to, g.has_progress, g.fate, g.flushed_count, g.part
-        FROM unnest(batches, tokens, bitmaps, sending, progressed, fates, flushed)
-            WITH ORDINALITY AS g (id, lease_token, done, sending_to, has_progress, fate, flushed_count, part)
-    ), kept AS (
-        UPDATE peal.batch_campaign AS b SET
-            done = g.done,
-            sending_to = g.sending_to,
-            lease_until = CASE g.fate WHEN 0 THEN now() + lease ELSE '-infinity' END,
-            settled_lease_no = CASE WHEN g.has_progress = 1 THEN b.lease_no ELSE b.settled_lease_no END
-        FROM given AS g
-        WHERE b.slot = of_slot AND b.id = ANY (batches) AND b.id = g.id AND b.lease_token = g.lease_token
-            AND g.fate < 2 AND bit_count(b.done) = g.flushed_count
-        RETURNING g.part
-    ), finished AS (
-        DELETE FROM peal.batch_campaign AS b
-        USING given AS g
-        WHERE b.slot = of_slot AND b.id = ANY (batches) AND b.id = g.id AND b.lease_token = g.lease_token
-            AND g.fate = 2 AND bit_count(b.done) = g.flushed_count
-        RETURNING g.part
-    ), ours AS MATERIALIZED (
-        SELECT k.part FROM kept AS k UNION ALL SELECT f.part FROM finished AS f
-    ), settled AS MATERIALIZED (
+    FOR i IN 1 .. cardinality(batches) LOOP
+        IF fates[i] = 2 THEN
+            DELETE FROM peal.batch_campaign AS b
+            WHERE b.slot = of_slot AND b.vt = vts[i] AND b.id = batches[i] AND b.lease_token = tokens[i]
+                AND bit_count(b.done) = flushed[i];
+        ELSE
+            UPDATE peal.batch_campaign AS b SET
+                done = bitmaps[i],
+                sending_to = sending[i],
+                lease_until = CASE fates[i] WHEN 0 THEN now() + lease ELSE '-infinity' END,
+                settled_lease_no = CASE WHEN progressed[i] = 1 THEN b.lease_no ELSE b.settled_lease_no END
+            WHERE b.slot = of_slot AND b.vt = vts[i] AND b.id = batches[i] AND b.lease_token = tokens[i]
+                AND bit_count(b.done) = flushed[i];
+        END IF;
+        IF FOUND THEN
+            ours := ours || i::bigint;
+        END IF;
+    END LOOP;
+    RETURN QUERY WITH settled AS MATERIALIZED (
         SELECT
             s.job_id, s.device_id, s.route, s.outcome, s.attempt, s.http_status, s.reason, s.provider_id,
             s.provider_unique_id
@@ -130,7 +129,7 @@ BEGIN
         ) AS s (
             part, job_id, device_id, route, outcome, attempt, http_status, reason, provider_id, provider_unique_id
         )
-        WHERE s.part IN (SELECT o.part FROM ours AS o)
+        WHERE s.part = ANY (ours)
     ), recorded AS (
         INSERT INTO peal.result (
             job_id, device_id, route, outcome, attempt, http_status, reason, provider_id, provider_unique_id
@@ -143,7 +142,7 @@ BEGIN
         INSERT INTO peal.stat_delta (job_id, outcome, reason, n)
         SELECT s.job_id, s.outcome, s.reason, count(*) FROM settled AS s GROUP BY s.job_id, s.outcome, s.reason
     )
-    SELECT o.part, NULL::uuid, NULL::text, NULL::boolean FROM ours AS o
+    SELECT o.part, NULL::uuid, NULL::text, NULL::boolean FROM unnest(ours) AS o (part)
     UNION ALL
     SELECT NULL, j.id, j.state, j.paused_at IS NOT NULL FROM peal.job AS j WHERE j.id = ANY (jobs);
 END

@@ -20,7 +20,8 @@ extension Flusher {
     ) -> PostgresParameters {
         let units = plan.units
         var parameters: PostgresParameters = [
-            .int16(slot), .int64s(units.map(\.row.id.value)), .uuids(units.map(\.row.lease.value)),
+            .int16(slot), .int64s(units.map(\.row.id.value)), .int64s(units.map(\.row.tag)),
+            .uuids(units.map(\.row.lease.value)),
             .byteArrays(units.map(\.done.bytes)), .int32s(units.map { Int32($0.sendingTo) }),
             .int16s(units.map { $0.hasProgress ? 1 : 0 }), .int16s(units.map(\.fate.rawValue)),
             .int64(lease.wholeMillisecondsRoundedUp), .uuids(plan.jobs.map(\.value)), .bool(commitsAsynchronously),

@@ -12,7 +12,7 @@ struct ClaimFloor: Sendable {
     private let sweepInterval: Duration
     private var samples: [Sample] = []
     private var sweptAt: ContinuousClock.Instant?
-    private var isBehind = false
+    private var foundHiddenAt: ContinuousClock.Instant?
 
     /// No floor at all.
     static let none = Int64.min
@@ -32,6 +32,7 @@ struct ClaimFloor: Sendable {
 
     /// The floor of a claim that is made now. Every so often there is none.
     mutating func floor(now: ContinuousClock.Instant) -> Int64 {
+        let isBehind = foundHiddenAt.map { now - $0 < sweepInterval } ?? false
         if isBehind || sweptAt.map({ now - $0 >= sweepInterval }) ?? true {
             sweptAt = now
             return Self.none
@@ -49,12 +50,12 @@ struct ClaimFloor: Sendable {
 
     /// Notes whether a claim found what is hidden from others: a batch that had outlived its lease, or was committed long
     /// after it got its tag. There are likely more, so claims have no floor until one of them, that looked at all apps, finds
-    /// no other.
-    mutating func note(foundHidden: Bool, from floor: Int64, ofAllApps: Bool) {
+    /// no other, or for as long as a sweep rests.
+    mutating func note(foundHidden: Bool, from floor: Int64, ofAllApps: Bool, now: ContinuousClock.Instant) {
         if foundHidden {
-            isBehind = true
+            foundHiddenAt = now
         } else if floor == Self.none, ofAllApps {
-            isBehind = false
+            foundHiddenAt = nil
         }
     }
 }

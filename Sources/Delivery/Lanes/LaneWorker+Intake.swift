@@ -79,7 +79,8 @@ extension LaneWorker {
         floor.note(
             foundHidden: claimed.contains { $0.isReclaimed || floor.hides($0.tag, now: claimedAt) },
             from: lowest,
-            ofAllApps: room.excludedApps.isEmpty
+            ofAllApps: room.excludedApps.isEmpty,
+            now: claimedAt
         )
         guard !claimed.isEmpty else { return 0 }
         clockOffset = try ClaimedBatch.serverTime(rows) - WallClock.now()

@@ -153,7 +153,7 @@ class Queue:
             claims -= some
 
     def round(self):
-        """Mean µs of a claim, planning and execution, by the server's own count."""
+        """Mean µs of a claim, its call planned and all of it executed, by the server's own count."""
         calls, spent = self._spent()
         self.churn(CLAIMS_A_ROUND)
         calls_after, spent_after = self._spent()
@@ -163,6 +163,6 @@ class Queue:
         row = self.session.rows(
             "SELECT coalesce(sum(calls), 0), coalesce(sum(total_plan_time + total_exec_time), 0) * 1000 "
             "FROM public.pg_stat_statements WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) "
-            "AND query LIKE 'UPDATE peal.batch_campaign AS b SET lease_until = now()%'"
+            "AND query LIKE 'SELECT c.id, c.vt,%peal.claim_batches_campaign(%'"
         )[0]
         return int(row[0]), float(row[1])
