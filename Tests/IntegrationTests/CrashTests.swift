@@ -132,7 +132,11 @@ extension CampaignTests {
                 try await wait(for: "a flush that waits for the lock") {
                     isLarge = try await pipeline.fixture.number(
                         """
-                        SELECT coalesce(max((backend_xid IS NOT NULL)::integer), -1) FROM pg_stat_activity
+                        SELECT coalesce(max(EXISTS (
+                            -- Its COPY has written to a day of results.
+                            SELECT FROM pg_locks AS l JOIN pg_class AS c ON c.oid = l.relation
+                            WHERE l.pid = a.pid AND c.relname LIKE 'result\\_2%'
+                        )::integer), -1) FROM pg_stat_activity AS a
                         WHERE datname = current_database() AND application_name = 'peal worker'
                             AND wait_event_type = 'Lock' AND query LIKE '-- Writes a flush%'
                         """
