@@ -70,6 +70,14 @@ import Testing
         #expect(room.excludedApps == (1...10).map { AppID($0) })
     }
 
+    @Test func `an app that is left to others is not claimed, and nothing is claimed anew for its sake`() {
+        let room = ClaimRoom([ClaimRoom.Batch](), settings: .campaign, leavingOut: [AppID(1)])
+        #expect(room.limit > 0 && room.excludedApps == [AppID(1)] && !room.leavesBehind)
+        let hand = Array(repeating: ClaimRoom.Batch(app: AppID(2), messages: 100, isSlow: false), count: 6)
+        let both = ClaimRoom(hand, settings: .campaign, leavingOut: [AppID(1)])
+        #expect(both.excludedApps == [AppID(1), AppID(2)] && both.leavesBehind)
+    }
+
     @Test func `slow batches take no places, but their app gets no more`() {
         let slow = room(Array(repeating: (1, 5_000, true), count: 20))
         #expect(slow.limit == LaneSettings.campaign.claimLimit)

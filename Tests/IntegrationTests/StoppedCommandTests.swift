@@ -50,6 +50,15 @@ import Testing
                 #expect(up.output.contains("\(directory)/data/master.key"), "\(up.output)")
             }
             #expect(try await runCommand(["cat", "\(directory)/data/env"]).output == former)
+
+            // Where that key is lost, only a server that runs lets anybody replace what it sealed.
+            #expect(try await runCommand(["rm", "\(directory)/data/master.key"]).status == 0)
+            try await up(["PEAL_MASTER_KEY": String(repeating: "77", count: 32)]) { up in
+                try await up.waitForOutput("Credentials do not open with this master key", upTo: .seconds(60))
+                try await up.waitForOutput("worker started")
+                await up.signal(SIGTERM)
+                try await up.expectExit(0, upTo: .seconds(40))
+            }
         }
     }
 
