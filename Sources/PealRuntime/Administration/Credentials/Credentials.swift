@@ -83,14 +83,13 @@ package struct Credentials: Sendable {
     package func requireKey(_ sealingKey: SealingKey) async throws {
         let count = try await list(slug: nil).count
         guard count > 0 else { return }
-        let failures = try await openFailures(slug: nil, sealingKey: sealingKey)
-        guard failures.count >= count, let first = failures.first else { return }
+        guard try await openFailures(slug: nil, sealingKey: sealingKey).count >= count else { return }
         throw CommandError(
             .refused,
             Self.opensNone(of: count),
-            at: "PEAL_MASTER_KEY or PEAL_MASTER_KEY_FILE; credential \(first.id): \(first.reason)",
-            advice: "set the key that sealed them; where it is lost, remove them ('peal credential list', "
-                + "'peal credential remove') and add them again"
+            at: "PEAL_MASTER_KEY or PEAL_MASTER_KEY_FILE",
+            advice: "set the key that sealed them ('peal doctor' says which); where it is lost, remove them "
+                + "('peal credential list', 'peal credential remove') and add them again"
         )
     }
 
