@@ -47,13 +47,13 @@ struct PrivateClusterTests {
             defer { kill(straggler, SIGCONT) }
             kill(server, SIGKILL)
             while await first.isRunning { await Task.yield() }
-            async let next = PrivateCluster.start(options)
+            let next = Task { try await PrivateCluster.start(options) }
             // Until it was refused at least once.
             while FileSystem.text(of: "\(directory)/server.log")?.contains("pre-existing shared memory") != true {
                 await Task.yield()
             }
             kill(straggler, SIGCONT)
-            let second = try await next
+            let second = try await next.value
             #expect(await second.isRunning)
             try await second.stop()
         }
