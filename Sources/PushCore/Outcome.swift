@@ -101,16 +101,19 @@ package struct RetryAdvice: Sendable, Equatable {
     package let obstacle: Obstacle
     /// The least wait; the ladder's jitter comes on top.
     package let minimum: Duration?
+    /// Attempts in all where the ladder's are too many; nil for the ladder's own limit.
+    package let attemptLimit: Int?
 
-    package init(_ obstacle: Obstacle, minimum: Duration? = nil) {
+    package init(_ obstacle: Obstacle, minimum: Duration? = nil, attemptLimit: Int? = nil) {
         self.obstacle = obstacle
         self.minimum = minimum
+        self.attemptLimit = attemptLimit
     }
 
     /// The same advice with a wait that is no shorter than this one. Nil asks for nothing.
     package func waiting(atLeast other: Duration?) -> RetryAdvice {
         guard let other, other > minimum ?? .zero else { return self }
-        return RetryAdvice(obstacle, minimum: other)
+        return RetryAdvice(obstacle, minimum: other, attemptLimit: attemptLimit)
     }
 }
 

@@ -38,7 +38,7 @@ package struct RetryPolicy: Sendable, Equatable {
     }
 
     /// Provider faults: seconds first, for messages that matter now, then the quarter hours that Apple asks for; 12 attempts,
-    /// some five hours. Connections: never over a minute, since others wait for the same connection; 100 attempts. One
+    /// some two hours at most. Connections: never over a minute, since others wait for the same connection; 100 attempts. One
     /// device: a second doubling to five minutes; 12 attempts. All guesses within the providers' advice.
     package static let standard = RetryPolicy(
         provider: Ladder(
@@ -64,7 +64,7 @@ package struct RetryPolicy: Sendable, Equatable {
             case .device: device
             }
         guard timeLeft > .zero else { return .expired }
-        guard attempt < ladder.attemptLimit else { return .exhausted }
+        guard attempt < min(ladder.attemptLimit, advice.attemptLimit ?? .max) else { return .exhausted }
         let minimum = max(.zero, advice.minimum ?? .zero)
         guard minimum < timeLeft else { return .expired }
         let step = ladder.steps[min(max(attempt, 1), ladder.steps.count) - 1]

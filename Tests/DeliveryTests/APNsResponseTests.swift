@@ -64,7 +64,11 @@ import Testing
                 disposition: .retry(RetryAdvice(.provider, minimum: .seconds(1_200))),
                 replaces: true
             ),
-            Row(status: 429, reason: "TooManyRequests", disposition: .retry(RetryAdvice(.device))),
+            Row(
+                status: 429,
+                reason: "TooManyRequests",
+                disposition: .retry(RetryAdvice(.device, minimum: .seconds(1)))
+            ),
             Row(status: 500, reason: "InternalServerError", disposition: .retry(RetryAdvice(.provider))),
             Row(status: 503, reason: "ServiceUnavailable", disposition: .retry(RetryAdvice(.provider))),
             Row(status: 503, reason: "Shutdown", disposition: .retry(RetryAdvice(.connection)), replaces: true),
@@ -135,7 +139,7 @@ import Testing
 
     @Test func `without a body a 403 tries a new token, and a 429 slows the device`() {
         #expect(interpret(403, "").disposition == .refreshCredential)
-        #expect(interpret(429, "").disposition == .retry(RetryAdvice(.device)))
+        #expect(interpret(429, "").disposition == .retry(RetryAdvice(.device, minimum: .seconds(1))))
         #expect(interpret(302, "").disposition == .credentialRefused)
         #expect(interpret(204, "").disposition == .settle)
     }
@@ -172,7 +176,10 @@ import Testing
     }
 
     @Test func `case 54: a limit, a silence and an overload leave the device alone`() {
-        #expect(interpret(429, #"{"reason":"TooManyRequests"}"#).disposition == .retry(RetryAdvice(.device)))
+        #expect(
+            interpret(429, #"{"reason":"TooManyRequests"}"#).disposition
+                == .retry(RetryAdvice(.device, minimum: .seconds(1)))
+        )
         #expect(interpret(503, #"{"reason":"ServiceUnavailable"}"#).disposition == .retry(RetryAdvice(.provider)))
         #expect(Verdict(unanswered: .timedOut).disposition == .doubtful)
     }

@@ -126,6 +126,38 @@ import Testing
         }
     }
 
+    @Test(arguments: [nil, 8.0])
+    func `promise 3: what FCM did not answer in time is sent again ten seconds later, or never`(
+        expiresIn: Double?
+    ) async throws {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addFCM(app)
+            let devices = try await rig.addDevices(app, tokens: ["plain-0", "plain-1"], channel: "android")
+            let job = try await rig.addJob("shop", devices: devices) {
+                $0.route = .fcm
+                $0.expiresIn = expiresIn
+            }
+            rig.simulator.control.add(Rule(.silence))
+            let before = try await rig.texts("SELECT clock_timestamp()::text")[0]
+            try await rig.deliver {
+                $0.laneSettings[.campaign]?.requestTimeLimit = .milliseconds(300)
+            } _: { _ in
+                let isSo = try await rig.wait { try await rig.number("SELECT count(*) FROM peal.batch") == 0 }
+                #expect(isSo)
+            }
+            let tooSoon = try await rig.number(
+                "SELECT count(*) FROM peal.batch_delayed WHERE due_at < $1::timestamptz + interval '10 seconds'",
+                [.text(before)]
+            )
+            #expect(tooSoon == 0)
+            #expect(try await rig.remaining(job) == (expiresIn == nil ? 2 : 0))
+            #expect(try await rig.outcomes(job) == (expiresIn == nil ? [:] : ["unknown:timed_out": 2]))
+            #expect(rig.simulator.ledger.totals.requests(to: .fcm) == 2)
+            #expect(try await rig.accountingFaults() == 0)
+        }
+    }
+
     @Test(arguments: ["resend", "unknown"])
     func `promise 3: a kill and a cancel leave no more in doubt than streams and one flush`(
         onDoubt: String

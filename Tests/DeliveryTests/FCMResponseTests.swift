@@ -48,7 +48,7 @@ import Testing
         (403, "PERMISSION_DENIED", "SENDER_ID_MISMATCH", .deadToken(DeadToken(.orConfiguration))),
         (503, "UNAVAILABLE", "UNAVAILABLE", .retry(RetryAdvice(.provider))),
         (500, "INTERNAL", "INTERNAL", .retry(RetryAdvice(.provider))),
-        (400, "INVALID_ARGUMENT", "UNSPECIFIED_ERROR", .retry(RetryAdvice(.provider))),
+        (400, "INVALID_ARGUMENT", "UNSPECIFIED_ERROR", .retry(RetryAdvice(.provider, attemptLimit: 5))),
         (401, "UNAUTHENTICATED", "THIRD_PARTY_AUTH_ERROR", .settle),
         (401, "UNAUTHENTICATED", "APNS_AUTH_ERROR", .settle),
         (400, "INVALID_ARGUMENT", "SOMETHING_NEW", .payloadFault(suspectsToken: false)),
@@ -75,6 +75,10 @@ import Testing
                     .retry(RetryAdvice(.provider, minimum: .seconds(120)))
                 )
         )
+        for code in ["UNSPECIFIED_ERROR", "UNAVAILABLE", "INTERNAL"] {
+            let body = error(429, "RESOURCE_EXHAUSTED", details: [fcmError(code)])
+            #expect(interpret(429, body).disposition == .retry(RetryAdvice(.provider, minimum: .seconds(60))))
+        }
         #expect(interpret(429, "").disposition == .retry(RetryAdvice(.provider, minimum: .seconds(60))))
         #expect(
             interpret(503, "", retryAfter: .seconds(30)).disposition

@@ -57,6 +57,15 @@ import Testing
         #expect(decide(RetryAdvice(.provider), attempt: 11, timeLeft: .seconds(86_400)) != .exhausted)
     }
 
+    @Test func `case 82: advice may allow fewer attempts, and no more of them`() {
+        let few = RetryAdvice(.provider, attemptLimit: 5)
+        #expect(decide(few, attempt: 4, timeLeft: .seconds(86_400)) != .exhausted)
+        #expect(decide(few, attempt: 5, timeLeft: .seconds(86_400)) == .exhausted)
+        #expect(decide(few.waiting(atLeast: .seconds(9)), attempt: 5, timeLeft: .seconds(86_400)) == .exhausted)
+        let many = RetryAdvice(.provider, attemptLimit: 50)
+        #expect(decide(many, attempt: 12, timeLeft: .seconds(86_400)) == .exhausted)
+    }
+
     @Test func `case 83: connections get more patience and shorter waits`() {
         #expect(decide(RetryAdvice(.connection), attempt: 99, timeLeft: .seconds(86_400)) != .exhausted)
         #expect(decide(RetryAdvice(.connection), attempt: 100, timeLeft: .seconds(86_400)) == .exhausted)

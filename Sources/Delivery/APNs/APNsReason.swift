@@ -31,6 +31,9 @@ struct APNsReason: Sendable {
     /// Said of a provider token that was changed too often on its connection.
     static let tooManyProviderTokenUpdates = "TooManyProviderTokenUpdates"
 
+    /// What one device gets too much of comes no sooner than a second later.
+    static let devicePause = RetryAdvice(.device, minimum: .seconds(1))
+
     static let table: [APNsReason] = [
         APNsReason(400, "BadCollapseId", .payload),
         APNsReason(400, "BadDeviceToken", .dead(.orConfiguration)),
@@ -66,7 +69,7 @@ struct APNsReason: Sendable {
             tooManyProviderTokenUpdates,
             .throttled(RetryAdvice(.provider, minimum: .seconds(1_200)), replacesConnection: true)
         ),
-        APNsReason(429, "TooManyRequests", .throttled(RetryAdvice(.device), replacesConnection: false)),
+        APNsReason(429, "TooManyRequests", .throttled(devicePause, replacesConnection: false)),
         APNsReason(500, "InternalServerError", .retry(RetryAdvice(.provider), replacesConnection: false)),
         APNsReason(503, "ServiceUnavailable", .retry(RetryAdvice(.provider), replacesConnection: false)),
         APNsReason(503, "Shutdown", .retry(RetryAdvice(.connection), replacesConnection: true)),

@@ -74,7 +74,10 @@ package enum APNsResponse {
         switch status {
         case 408, 500...599: Verdict(.rejected(reason), .retry(RetryAdvice(.provider, minimum: retryAfter)))
         case 429:
-            Verdict(.throttled(reason, retryAfter: retryAfter), .retry(RetryAdvice(.device, minimum: retryAfter)))
+            Verdict(
+                .throttled(reason, retryAfter: retryAfter),
+                .retry(APNsReason.devicePause.waiting(atLeast: retryAfter))
+            )
         case 410: Verdict(.rejected(reason), .settle)
         case 400..<500: Verdict(.rejected(reason), .payloadFault(suspectsToken: false))
         default: Verdict(.rejected(reason), .settle)

@@ -7,6 +7,8 @@ struct FCMReason: Sendable {
         case dead(DeadToken.Certainty)
         case invalidArgument
         case retry
+        /// FCM knows no more either: a few attempts, not the whole ladder.
+        case retryFew
         case throttled
         /// FCM's own key towards Apple or a browser maker is refused: concerns such tokens only, renewing ours is no help.
         case thirdPartyKey
@@ -21,7 +23,7 @@ struct FCMReason: Sendable {
     }
 
     static let table: [FCMReason] = [
-        FCMReason("UNSPECIFIED_ERROR", .retry),
+        FCMReason("UNSPECIFIED_ERROR", .retryFew),
         FCMReason("INVALID_ARGUMENT", .invalidArgument),
         FCMReason("UNREGISTERED", .dead(.whereProven)),
         FCMReason("SENDER_ID_MISMATCH", .dead(.orConfiguration)),

@@ -4,6 +4,10 @@ package import PushCore
 package enum FCMResponse {
     /// How long to wait after 429 where FCM does not say.
     static let quotaPause: Duration = .seconds(60)
+    /// How long to wait after a request that was given up without an answer, as FCM asks.
+    static let timeOutPause: Duration = .seconds(10)
+    /// Attempts in all where FCM says no more than that something went wrong.
+    private static let fewAttempts = 5
 
     /// Reads an answer. Never fails: what cannot be read is judged by its status. Status 200 costs nothing.
     /// - Parameters:
@@ -35,7 +39,11 @@ package enum FCMResponse {
         switch row.effect {
         case .dead(let certainty): return Verdict(.rejected(reason), .deadToken(DeadToken(certainty)))
         case .invalidArgument: return judge(invalidArgument: reason, answer: answer, body: body)
+        case .retry where status == 429, .retryFew where status == 429: return throttled(reason, retryAfter: retryAfter)
         case .retry: return Verdict(.rejected(reason), .retry(RetryAdvice(.provider, minimum: retryAfter)))
+        case .retryFew:
+            let advice = RetryAdvice(.provider, minimum: retryAfter, attemptLimit: fewAttempts)
+            return Verdict(.rejected(reason), .retry(advice))
         case .throttled:
             let obstacle: RetryAdvice.Obstacle = answer.isQuotaOfDevice ? .device : .provider
             return throttled(reason, obstacle, retryAfter: retryAfter)

@@ -201,11 +201,20 @@ extension LaneWorker {
         case .doubtful:
             switch batch.doubt {
             case .unknown: record(batch, index, .unknown, status: 0, reason: reason)
-            case .resend: retry(batch, index, RetryAdvice(.provider), status: 0, reason: reason, isDoubtful: true)
+            case .resend:
+                let advice = adviceAfterDoubt(verdict, of: batch)
+                retry(batch, index, advice, status: 0, reason: reason, isDoubtful: true)
             }
         case .refreshCredential, .credentialRefused:
             preconditionFailure("a refused credential is looked into where its answer is read")
         }
+    }
+
+    private func adviceAfterDoubt(_ verdict: Verdict, of batch: BatchInHand) -> RetryAdvice {
+        guard verdict.outcome == .unanswered(.timedOut), case .fcm = batch.dispatch?.credential.account else {
+            return RetryAdvice(.provider)
+        }
+        return RetryAdvice(.provider, minimum: FCMResponse.timeOutPause)
     }
 
     private func retry(
