@@ -145,6 +145,30 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(4)))
+    func `an import whose file is cut off within a field says so, and one that cannot begin leaves the last report`()
+        async throws
+    {
+        try await withScratchDirectory { directory in
+            try await withDatabase { database in
+                let environment = ["PEAL_DATABASE_URL": database.connectionString]
+                _ = try await runPeal(["app", "create", "shop"], environment: environment)
+                let report = "\(directory)/report.csv"
+                let cut = try await runCommand(
+                    ["sh", "-c", "printf 'channel,token\\nandroid,t1' | peal device import shop - --report \(report)"],
+                    environment: environment
+                )
+                #expect(cut.status == 0, "\(cut.output)")
+                #expect(cut.output.contains("peal: line 2 doubtful: the file does not end"), "\(cut.output)")
+                let kept = try await runCommand(["cat", report]).output
+                #expect(kept.hasPrefix("line,what,reason\n2,doubtful,"), "\(kept)")
+                let words = ["device", "import", "shop", "\(directory)/missing.csv", "--report", report]
+                #expect(try await runPeal(words, environment: environment).status == 4)
+                #expect(try await runCommand(["cat", report]).output == kept)
+            }
+        }
+    }
+
+    @Test(.timeLimit(.minutes(4)))
     func `peal up refuses a database whose master key is missing, and makes no other`() async throws {
         try await withScratchDirectory { directory in
             try await withPeal(["up", "--data", "data"], environment: [:], in: directory) { up in

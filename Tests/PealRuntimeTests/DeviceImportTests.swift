@@ -1,3 +1,4 @@
+import Glibc
 import PealRuntime
 import Postgres
 import PushCore
@@ -93,6 +94,54 @@ import Testing
             let owner = "SELECT external_id FROM peal.device WHERE token = 'token-2'"
             #expect(try await rows(owner, connection) == ["user-41"])
         }
+    }
+
+    @Test(arguments: ["", "\n", "\r\n"])
+    func `a file that does not end in a line end is imported, and its last row said to be doubtful`(
+        end: String
+    ) async throws {
+        try await withDatabase { database in
+            let connection = try await database.connect()
+            let app = try await Apps(connection).create(slug: "shop", name: nil)
+            let csv = "channel,token,external_id\nandroid,fcm-token:1,user-1\nandroid,fcm-token:2,user-1" + end
+            let (report, notices) = try await importCSV(csv, into: app, connection)
+            #expect(report.added == 2 && report.refused == 0)
+            #expect(notices.map(\.line) == (end.isEmpty ? [3] : []))
+            guard end.isEmpty else { return }
+            #expect(notices.map(\.kind) == [.doubtful])
+            #expect(notices.first?.reason.contains("does not end in a line end") == true)
+        }
+    }
+
+    @Test func `a last row that is refused is not said to be doubtful too`() async throws {
+        try await withDatabase { database in
+            let connection = try await database.connect()
+            let app = try await Apps(connection).create(slug: "shop", name: nil)
+            let (_, notices) = try await importCSV("channel,token\nandroid,fcm-token:1\nios", into: app, connection)
+            #expect(notices.map(\.kind) == [.refused])
+        }
+    }
+
+    @Test func `a report is emptied when there is something to write, not before`() throws {
+        let earlier = try TemporaryFile("line,what,reason\n2,refused,token\n")
+        var report: ImportReport? = try ImportReport(path: earlier.path, inputPath: "/dev/null")
+        report = nil
+        #expect(try earlier.text() == "line,what,reason\n2,refused,token\n")
+        report = try ImportReport(path: earlier.path, inputPath: "/dev/null")
+        try report?.flush()
+        #expect(try earlier.text() == "line,what,reason\n")
+        try report?.flush()
+        #expect(try earlier.text() == "line,what,reason\n")
+    }
+
+    @Test func `a report that was never begun leaves no file where none was`() throws {
+        let file = try TemporaryFile("")
+        let path = file.path + ".report"
+        var report: ImportReport? = try ImportReport(path: path, inputPath: "/dev/null")
+        #expect(unsafe access(path, F_OK) == 0)
+        _ = report
+        report = nil
+        #expect(unsafe access(path, F_OK) != 0)
     }
 
     @Test func `seventy thousand rows are stored, over the limits of parameters and of one chunk`() async throws {

@@ -23,6 +23,16 @@ final class TemporaryFile {
         }
     }
 
+    /// What the file holds now, of its first 64 KiB.
+    func text() throws -> String {
+        let descriptor = unsafe open(path, O_RDONLY)
+        guard descriptor >= 0 else { throw CommandError(.failure, "cannot read \(path)") }
+        defer { close(descriptor) }
+        var bytes = [UInt8](repeating: 0, count: 65_536)
+        let count = unsafe bytes.withUnsafeMutableBytes { unsafe read(descriptor, $0.baseAddress, $0.count) }
+        return String(decoding: bytes.prefix(max(0, count)), as: UTF8.self)
+    }
+
     deinit {
         unsafe unlink(path)
     }

@@ -13,11 +13,11 @@ extension Command {
             A row finds its device by the token, else by the installation id, so importing a file again is safe. Rows
             are stored 20,000 at a time. Where two rows have one token or one installation id, the later one wins.
             Rows that cannot be used are refused with their line and the reason; the others are imported.
-            Exit status 4 when rows were refused.
+            Exit status 4 when rows were refused. A last row without a line end is imported, and said to be doubtful.
             """,
         positionals: [.app, Positional("FILE", "a CSV file in UTF-8, or - for standard input")],
         options: [
-            Option("report", "FILE", "write every refused or merged row here as CSV: line, what, reason"),
+            Option("report", "FILE", "write every refused, merged or doubtful row here as CSV: line, what, reason"),
             Option("from-line", "N", "pass over rows before this line, to go on after a stop"),
         ],
         examples: [
@@ -100,13 +100,16 @@ private struct DeviceImportSession {
         _ notices: [ImportNotice]
     ) throws(CommandError) {
         for notice in notices {
-            noticeCount += 1
-            if let report {
-                try report.add(notice)
-            } else {
+            if let report { try report.add(notice) }
+            if notice.kind == .doubtful {
+                say(notice)
+            } else if report == nil {
+                noticeCount += 1
                 tell(notice)
             }
         }
+        // Chunk by chunk, so that the report has what is in the database also when the import ends early.
+        try report?.flush()
         let share = byteCount.map { $0 == 0 ? 1 : Double(figures.bytesRead) / Double($0) }
         progress.show(update(figures, share: share))
     }
@@ -114,12 +117,16 @@ private struct DeviceImportSession {
     /// Without a report file the first of them are said here.
     private mutating func tell(_ notice: ImportNotice) {
         if noticeCount <= Self.shownNotices {
-            progress.clear()
-            StandardOutput.error("peal: line \(notice.line) \(notice.kind.rawValue): \(notice.reason)")
+            say(notice)
         } else if noticeCount == Self.shownNotices + 1 {
             progress.clear()
             StandardOutput.error("peal: more rows like these are counted only; --report FILE keeps them all")
         }
+    }
+
+    private mutating func say(_ notice: ImportNotice) {
+        progress.clear()
+        StandardOutput.error("peal: line \(notice.line) \(notice.kind.rawValue): \(notice.reason)")
     }
 
     private func update(_ figures: DeviceImport.Report, share: Double?) -> ProgressLine.Update {

@@ -25,6 +25,8 @@ package struct ImportNotice: Sendable, Equatable {
         case refused
         /// A later row about the same token or installation replaced it.
         case merged
+        /// It was imported as it stands, but nothing shows that it is whole.
+        case doubtful
     }
 
     /// The line that the row begins on; the header is line 1.
@@ -60,6 +62,14 @@ struct DeviceChunkBuilder {
             chunk.refusedCount += 1
             chunk.notices.append(ImportNotice(line: refused.line, kind: .refused, reason: refused.reason))
         }
+    }
+
+    /// Tells that no line end follows a row that was taken. Many good files lack it, but so does a file that was cut off.
+    mutating func noteMissingLineEnd(after line: Int) {
+        let reason =
+            "the file does not end in a line end; this last row is imported as it stands, but a file that was cut "
+            + "off looks like this"
+        chunk.notices.append(ImportNotice(line: line, kind: .doubtful, reason: reason))
     }
 
     /// The chunk of the rows so far; the builder is empty after it.

@@ -111,6 +111,9 @@ actor DeviceFile {
             reader = DeviceRowReader(header: header, timezones: timezones)
             return
         }
-        if row.line >= firstLine { builder.add(reader.read(row), seen: &seen) }
+        guard row.line >= firstLine else { return }
+        let device = reader.read(row)
+        builder.add(device, seen: &seen)
+        if row.endsWithFile, case .success = device { builder.noteMissingLineEnd(after: row.line) }
     }
 }
