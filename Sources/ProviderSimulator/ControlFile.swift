@@ -16,16 +16,38 @@ final class ControlFile: Sendable {
     private struct State {
         var stamp = Stamp()
         var lookedAt: Int64 = 0
+        /// By how much the file has moved the clock.
+        var clockOffset: Int64 = 0
     }
 
     private let path: String
     private let state: Mutex<State>
+    private let clock: SimulatorClock
+    private let devices: DeviceRegistry
+    private let atStart: [JSONValue.Member]
     private static let intervalMilliseconds: Int64 = 200
 
-    init(path: String, control: SimulatorControl) throws(SimulatorError) {
+    init(
+        path: String,
+        control: SimulatorControl,
+        clock: SimulatorClock,
+        devices: DeviceRegistry
+    ) throws(SimulatorError) {
         self.path = path
+        self.clock = clock
+        self.devices = devices
         state = Mutex(State(stamp: try Self.stamp(of: path)))
-        try Self.apply(path, to: control)
+        let read = try Self.read(path)
+        atStart = read.atStart
+        apply(read, to: control)
+    }
+
+    /// The options with what the file that they name says for the whole run.
+    static func options(_ asked: SimulatorOptions) throws(SimulatorError) -> SimulatorOptions {
+        guard let path = asked.controlFile else { return asked }
+        var options = asked
+        try ControlReader(name: path).apply(try read(path).atStart, to: &options)
+        return options
     }
 
     /// Looks at the file if the last look is long enough ago.
@@ -36,14 +58,19 @@ final class ControlFile: Sendable {
             return true
         }
         guard isDue else { return }
-        do {
+        do throws(SimulatorError) {
             let stamp = try Self.stamp(of: path)
             let isNew = state.withLock { state in
                 guard state.stamp != stamp else { return false }
                 state.stamp = stamp
                 return true
             }
-            if isNew { try Self.apply(path, to: control) }
+            guard isNew else { return }
+            let read = try Self.read(path)
+            guard read.atStart == atStart else {
+                throw ControlReader(name: path).fault("at_start has changed, which takes a new start of the simulator")
+            }
+            apply(read, to: control)
         } catch {
             reportFault(error)
         }
@@ -65,9 +92,17 @@ final class ControlFile: Sendable {
         )
     }
 
-    private static func apply(_ path: String, to control: SimulatorControl) throws(SimulatorError) {
-        let reader = ControlReader(name: path)
-        let read = try reader.read(try SimulatorFiles.read(path))
+    private static func read(_ path: String) throws(SimulatorError) -> ControlReader.Result {
+        try ControlReader(name: path).read(try SimulatorFiles.read(path))
+    }
+
+    private func apply(_ read: ControlReader.Result, to control: SimulatorControl) {
+        let step = state.withLock { state in
+            defer { state.clockOffset = read.clockOffsetSeconds }
+            return read.clockOffsetSeconds - state.clockOffset
+        }
+        if step != 0 { clock.advance(by: .seconds(step)) }
+        for device in read.devices { devices.set(device) }
         control.set { $0 = read.script }
         for pending in read.actions { control.perform(pending.action, on: pending.role) }
     }
@@ -78,6 +113,10 @@ struct ControlReader {
     struct Result: Equatable {
         var script = SimulatorControl.Script()
         var actions: [SimulatorControl.PendingAction] = []
+        var devices: [SimulatedDevice] = []
+        var clockOffsetSeconds: Int64 = 0
+        /// What holds for the whole run; looked through, and put into the options by `apply`.
+        var atStart: [JSONValue.Member] = []
     }
 
     /// Where the text comes from, for messages.
@@ -109,6 +148,13 @@ struct ControlReader {
             case "oauth": result.script.oauth = try oauthFault(member)
             case "actions":
                 for item in try array(member) { result.actions.append(try action(item)) }
+            case "devices":
+                for item in try array(member) { result.devices.append(try device(item)) }
+            case "clock_offset_s": result.clockOffsetSeconds = try offset(member)
+            case "at_start":
+                result.atStart = try object(member)
+                var looked = SimulatorOptions()
+                try apply(result.atStart, to: &looked)
             default: throw unknown(member.name, in: "the top level")
             }
         }
@@ -149,7 +195,7 @@ struct ControlReader {
     }
 
     /// `"accept"`, or an object with one of the keys below.
-    private func behaviour(_ value: JSONValue) throws(SimulatorError) -> Behaviour {
+    func behaviour(_ value: JSONValue) throws(SimulatorError) -> Behaviour {
         if let word = value.string { return try behaviour(word: word) }
         guard let members = value.members, let first = members.first else {
             throw fault("\"do\" is a word or an object")
@@ -302,21 +348,21 @@ struct ControlReader {
 
     // MARK: Values
 
-    private func role(_ value: JSONValue) throws(SimulatorError) -> ProviderRole {
+    func role(_ value: JSONValue) throws(SimulatorError) -> ProviderRole {
         guard let text = value.string, let role = ProviderRole(rawValue: text) else {
             throw fault("a role is one of " + ProviderRole.allCases.map(\.rawValue).joined(separator: ", "))
         }
         return role
     }
 
-    private func number(_ member: JSONValue.Member) throws(SimulatorError) -> Int {
+    func number(_ member: JSONValue.Member) throws(SimulatorError) -> Int {
         guard let value = member.value.integer, (0...4_294_967_295).contains(value) else {
             throw fault("\(member.name) must be a whole number from 0 up")
         }
         return Int(value)
     }
 
-    private func text(_ member: JSONValue.Member) throws(SimulatorError) -> String {
+    func text(_ member: JSONValue.Member) throws(SimulatorError) -> String {
         guard let text = member.value.string else { throw fault("\(member.name) must be a text") }
         return text
     }
@@ -326,16 +372,16 @@ struct ControlReader {
         return items
     }
 
-    private func object(_ member: JSONValue.Member) throws(SimulatorError) -> [JSONValue.Member] {
+    func object(_ member: JSONValue.Member) throws(SimulatorError) -> [JSONValue.Member] {
         guard let members = member.value.members else { throw fault("\(member.name) must be an object") }
         return members
     }
 
-    private func unknown(_ key: String, in place: String) -> SimulatorError {
+    func unknown(_ key: String, in place: String) -> SimulatorError {
         fault("unknown key \"\(key)\" in \(place)")
     }
 
-    private func fault(_ text: String) -> SimulatorError {
+    func fault(_ text: String) -> SimulatorError {
         SimulatorError(code: .control, context: "control file \(name): \(text)")
     }
 }

@@ -273,8 +273,8 @@ struct JSONText {
 }
 
 /// A JSON tree; members keep their order and their duplicates.
-enum JSONValue: Equatable {
-    struct Member: Equatable {
+enum JSONValue: Equatable, Sendable {
+    struct Member: Equatable, Sendable {
         let name: String
         let value: JSONValue
     }

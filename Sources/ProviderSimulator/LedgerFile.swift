@@ -74,6 +74,14 @@ extension RequestRecord {
         ]
         for case (let name, let value?) in texts { line += ",\"\(name)\":\(jsonQuoted(value))" }
         if validateOnly { line += ",\"validate_only\":true" }
+        if let headers {
+            for (name, field) in [("method", ":method"), ("path", ":path")] {
+                guard let value = headers.first(where: { $0.name == field })?.value else { continue }
+                line += ",\"\(name)\":\(jsonQuoted(value))"
+            }
+            let pairs = headers.map { "[\(jsonQuoted($0.name)),\(jsonQuoted($0.value))]" }
+            line += ",\"headers\":[\(pairs.joined(separator: ","))]"
+        }
         if let body { line += ",\"body\":\(jsonQuoted(String(decoding: body, as: UTF8.self)))" }
         line += ",\"bytes\":\(payloadBytes),\"status\":\(status)}\n"
         buffer += Array(line.utf8)

@@ -129,6 +129,15 @@ struct OAuthService {
         return "ya29.sim-" + Base64URL.encode(bytes)
     }
 
+    /// The form with a hash in place of the assertion, which Google itself might take.
+    static func withoutSecret(_ body: [UInt8]) -> [UInt8] {
+        let name = Array("assertion=".utf8)
+        let pairs = body.split(separator: UInt8(ascii: "&")).map { pair in
+            pair.starts(with: name) ? name + Array(hexText(hash64(pair.dropFirst(name.count))).utf8) : Array(pair)
+        }
+        return Array(pairs.joined(separator: [UInt8(ascii: "&")]))
+    }
+
     /// The fields of an urlencoded form; the last of a name wins.
     static func form(_ body: [UInt8]) -> [String: String] {
         var fields: [String: String] = [:]

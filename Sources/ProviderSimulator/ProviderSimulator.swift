@@ -38,7 +38,8 @@ package final class ProviderSimulator: Sendable {
         return simulator
     }
 
-    private init(_ options: SimulatorOptions) throws(SimulatorError) {
+    private init(_ asked: SimulatorOptions) throws(SimulatorError) {
+        let options = try ControlFile.options(asked)
         self.options = options
         let identity = try TestIdentity.shared()
         let wakeup = try Wakeup()
@@ -55,11 +56,12 @@ package final class ProviderSimulator: Sendable {
         try SimulatorFiles.write(identity.certificate.authorityPEM, to: caFile, mode: 0o644)
         let control = SimulatorControl(latencyMilliseconds: options.latencyMilliseconds) { wakeup.wake() }
         self.control = control
-        devices = DeviceRegistry(clock: options.clock, refusesUnknown: options.refusesUnknownDevices)
+        let devices = DeviceRegistry(clock: options.clock, refusesUnknown: options.refusesUnknownDevices)
+        self.devices = devices
         ledger = Ledger(depth: options.ledger, maximumRecords: options.maximumRecords)
         ledgerFile = try options.ledgerFile.map { path throws(SimulatorError) in try LedgerFile(path: path) }
         let controlFile = try options.controlFile.map { path throws(SimulatorError) in
-            try ControlFile(path: path, control: control)
+            try ControlFile(path: path, control: control, clock: options.clock, devices: devices)
         }
 
         listeners = try Self.bind(options)

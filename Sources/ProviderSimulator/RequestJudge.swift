@@ -98,7 +98,10 @@ final class RequestJudge {
         record.connection = origin.connection
         record.stream = slot.streamID
         record.payloadBytes = slot.payloadBytes
-        if options.keepsBodies { record.body = slot.body }
+        if options.keepsBodies {
+            record.body = origin.role == .oauth ? OAuthService.withoutSecret(slot.body) : slot.body
+        }
+        if options.keepsHeaders { record.headers = slot.headers }
         var decision =
             switch origin.role {
             case .apnsProduction, .apnsSandbox: judgeAPNs(slot, &origin, &record, override)

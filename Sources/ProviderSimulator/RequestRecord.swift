@@ -1,3 +1,15 @@
+/// A header field of a request.
+package struct HeaderField: Sendable, Hashable {
+    package let name: String
+    /// Of `authorization` the scheme and 16 hex digits of a hash.
+    package let value: String
+
+    package init(_ name: String, _ value: String) {
+        self.name = name
+        self.value = value
+    }
+}
+
 /// One request as the simulator received it, and what it decided to answer.
 package struct RequestRecord: Sendable, Hashable {
     /// Order of arrival over all roles, from 1.
@@ -22,8 +34,10 @@ package struct RequestRecord: Sendable, Hashable {
     /// The first 16 hex digits of a hash of the bearer token; nil without one.
     package var bearerHash: String?
     package var payloadBytes = 0
-    /// Only if the options ask for it.
+    /// Only if the options ask for it; at most 64 KiB of it.
     package var body: [UInt8]?
+    /// All header fields as they were received, `:method` and `:path` among them; only if the options ask for it.
+    package var headers: [HeaderField]?
     /// HTTP status that was decided; 0 when the request gets no answer.
     package var status = 0
     /// The reason or error code of the answer, or the name of the fault; nil when accepted.

@@ -231,7 +231,9 @@ final class ServerConnection {
     }
 
     func header(stream: Int32, name: UnsafeBufferPointer<UInt8>, value: UnsafeBufferPointer<UInt8>) {
-        guard stream == headerStream, let field = unsafe RequestField.named(name) else { return }
+        guard stream == headerStream else { return }
+        if loop.keepsHeaders { unsafe headerSlot?.keep(name, value) }
+        guard let field = unsafe RequestField.named(name) else { return }
         unsafe headerSlot?.store(field, value)
     }
 

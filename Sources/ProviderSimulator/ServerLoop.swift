@@ -24,6 +24,7 @@ final class ServerLoop {
     let judge: RequestJudge
     let responder: Responder
     let apns: APNsOptions
+    let keepsHeaders: Bool
     let fcm: FCMOptions
     /// Window of the whole connection for what clients send; the protocol's default unless the run is quick.
     let connectionWindow: Int32
@@ -57,6 +58,7 @@ final class ServerLoop {
         self.seed = seed
         ledger = seed.ledger
         apns = seed.options.apns
+        keepsHeaders = seed.options.keepsHeaders
         fcm = seed.options.fcm
         connectionWindow = seed.options.depth == .quick ? 16_777_216 : 65_535
         roundTripMilliseconds = Int64(max(0, seed.options.roundTripMilliseconds))

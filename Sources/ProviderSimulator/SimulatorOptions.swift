@@ -37,6 +37,8 @@ package struct SimulatorOptions: Sendable {
     package var maximumRecords = 200_000
     /// Keeps the request bodies in the records.
     package var keepsBodies = false
+    /// Keeps every header field of a request in the records, authorization as a hash.
+    package var keepsHeaders = false
     /// JSON lines are appended here, one per request, flushed each second and at stop.
     package var ledgerFile: String?
     /// A JSON file of rules, read again whenever it changes (looked at each 200 ms).

@@ -51,6 +51,8 @@ final class StreamSlot {
     /// Body bytes received.
     var payloadBytes = 0
     var body: [UInt8] = []
+    /// Every field in order, where the ledger is to have them.
+    private(set) var headers: [HeaderField] = []
     /// A known field came twice.
     var hasDuplicates = false
     /// The request is complete; what comes later on the stream is not looked at.
@@ -85,6 +87,7 @@ final class StreamSlot {
         self.streamID = streamID
         payloadBytes = 0
         body.removeAll(keepingCapacity: true)
+        if !headers.isEmpty { headers.removeAll() }
         hasDuplicates = false
         isComplete = false
         decision = .accept
@@ -101,6 +104,19 @@ final class StreamSlot {
         let start = arena.count
         unsafe arena.append(contentsOf: value)
         ranges[field.rawValue] = start..<arena.count
+    }
+
+    /// Keeps a field for the ledger. A bearer token is worth money: what stands there is a hash of it.
+    func keep(_ name: UnsafeBufferPointer<UInt8>, _ value: UnsafeBufferPointer<UInt8>) {
+        let text = unsafe String(decoding: name, as: UTF8.self)
+        guard text == "authorization" else {
+            headers.append(HeaderField(text, unsafe String(decoding: value, as: UTF8.self)))
+            return
+        }
+        let scheme = unsafe value.prefix { $0 != 0x20 }
+        let isSecretOnly = unsafe scheme.count == value.count
+        let shown = unsafe isSecretOnly ? "" : String(decoding: scheme, as: UTF8.self) + " "
+        headers.append(HeaderField(text, unsafe shown + hexText(hash64(value))))
     }
 
     func appendBody(_ bytes: UnsafeBufferPointer<UInt8>) {

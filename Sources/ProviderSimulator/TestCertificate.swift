@@ -11,7 +11,7 @@ struct TestCertificate: Sendable {
     /// The same, but for another host.
     private let otherHostPEM: String
 
-    /// Makes all. The server certificate is for `localhost`, 127.0.0.1 and ::1, valid for ten years.
+    /// Makes all. The server certificate is for `localhost`, 127.0.0.1, ::1 and the providers' names, valid for ten years.
     init() throws(SimulatorError) {
         let authorityKey = try CryptoKey.makeP256()
         let authority = try Certificate(subject: "peal simulator authority", key: authorityKey, serial: 1)
@@ -35,7 +35,12 @@ struct TestCertificate: Sendable {
             try server.sign(by: authority, with: authorityKey)
             return try server.pem()
         }
-        let ourNames = "DNS:localhost,IP:127.0.0.1,IP:::1"
+        // Clients may ask for the providers' own names, both of APNs in one certificate as there.
+        let hosts = [
+            "localhost", "api.push.apple.com", "api.sandbox.push.apple.com", "fcm.googleapis.com",
+            "oauth2.googleapis.com",
+        ]
+        let ourNames = hosts.map { "DNS:\($0)" }.joined(separator: ",") + ",IP:127.0.0.1,IP:::1"
         authorityPEM = try authority.pem()
         self.serverPEM = try serverPEM(ourNames, serial: 2)
         expiredPEM = try serverPEM(ourNames, serial: 3, until: -1)

@@ -33,6 +33,7 @@ enum SimulateCommand {
             Option("streams", "N", "streams that APNs allows after the first accepted request; default 1000"),
             Option("fcm-streams", "N", "streams that FCM allows; default 100"),
             Option("ledger", "FILE", "append one JSON line per request"),
+            Option(flag: "ledger-detail", "with --ledger: method, path, every header field and the body in each line"),
             Option(flag: "ledger-tokens-only", "remember counts per token instead of requests, for long runs"),
             Option(
                 flag: "quick",
@@ -110,6 +111,13 @@ enum SimulateCommand {
         options.controlFile = arguments.text("control")
         options.ledgerFile = arguments.text("ledger")
         if options.ledgerFile != nil { options.ledger = .records }
+        if arguments.flag("ledger-detail") {
+            guard options.ledgerFile != nil else { throw CommandError(.usage, "--ledger-detail needs --ledger FILE") }
+            options.keepsHeaders = true
+            options.keepsBodies = true
+            // They are for the file; kept in memory too they would grow to gigabytes.
+            options.maximumRecords = 2_000
+        }
         if arguments.flag("ledger-tokens-only") { options.ledger = .tokens }
         options.isPlainText = arguments.flag("plain-text")
         if arguments.flag("token-words") { options.honoursTokenWords = true }

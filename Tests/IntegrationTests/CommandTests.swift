@@ -169,6 +169,27 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(4)))
+    func `a control file cannot change in a run what holds for the whole of it`() async throws {
+        try await withScratchDirectory { directory in
+            let write = { (seconds: Int) in
+                let text = "{\"at_start\": {\"oauth_expires_in_s\": \(seconds)}}"
+                return ["sh", "-c", "cd \(directory) && echo '\(text)' > new && mv new control.json"]
+            }
+            _ = try await runCommand(write(5), environment: [:])
+            let words = ["simulate", "--control", "\(directory)/control.json"]
+            try await withPeal(words, environment: [:], in: directory) { simulator in
+                try await simulator.waitForOutput("fcm project", upTo: .seconds(60))
+                _ = try await runCommand(write(55), environment: [:])
+                try await simulator.waitForOutput("at_start has changed", upTo: .seconds(60))
+                await simulator.signal(SIGTERM)
+                try await simulator.expectExit(0, upTo: .seconds(40))
+            }
+            let detail = try await runPeal(["simulate", "--ledger-detail"], environment: [:])
+            #expect(detail.status == 2 && detail.output.contains("needs --ledger FILE"), "\(detail.output)")
+        }
+    }
+
+    @Test(.timeLimit(.minutes(4)))
     func `peal up refuses a database whose master key is missing, and makes no other`() async throws {
         try await withScratchDirectory { directory in
             try await withPeal(["up", "--data", "data"], environment: [:], in: directory) { up in

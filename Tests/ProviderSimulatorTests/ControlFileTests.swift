@@ -39,7 +39,11 @@ import Testing
         "{\"rules\": [{\"do\": \"accept\", \"tokn\": \"a\"}]}",
         "{\"rules\": [{\"do\": {\"go_away\": {\"then\": \"x\"}}}]}",
         "{\"rate_limits\": {\"gcm\": {\"requests\": 1}}}", "{\"latency_ms\": -1}",
-        "{\"actions\": [{\"do\": \"silence\"}]}",
+        "{\"actions\": [{\"do\": \"silence\"}]}", "{\"at_start\": {\"apns_strems\": 1}}",
+        "{\"at_start\": {\"refuse_unknown_devices\": 1}}", "{\"clock_offset_s\": \"1\"}",
+        "{\"devices\": [{\"token\": \"ab\"}]}",
+        "{\"devices\": [{\"token\": \"ab\", \"role\": \"fcm\", \"do\": \"drop\"}]}",
+        "{\"devices\": [{\"token\": \"ab\", \"role\": \"fcm\", \"onlin\": true}]}",
     ])
     func `a file with a fault stops the start and is named`(text: String) throws {
         let path = try TemporaryFile.path("control.json")
@@ -92,5 +96,63 @@ import Testing
                 Rule(.drop(.reset)), Rule(.drop(.close)), Rule(.stopReading), Rule(.stopAnswering),
             ]
         )
+    }
+
+    @Test func `a file sets what holds for the whole run`() throws {
+        let path = try TemporaryFile.path("control.json")
+        defer { TemporaryFile.remove(path) }
+        try TemporaryFile.write(
+            """
+            {"at_start": {
+              "apns_streams_at_start": 1000, "apns_lower_streams_after_rejection": true,
+              "apns_go_away_after_bad_tokens": 1, "apns_expired_token_spoils_connection": true,
+              "apns_token_updates_across_connections": true, "apns_token_update_interval_s": 60,
+              "apns_maximum_token_age_s": 600, "fcm_maximum_idle_pings": 3, "fcm_idle_timeout_ms": 60000,
+              "oauth_expires_in_s": 1, "refuse_unknown_devices": true},
+             "devices": [{"role": "apns-production", "token": "\(Fixture.token("ac"))", "topic": "com.example.app"},
+                         {"role": "apns-production", "token": "\(Fixture.token("ad"))", "topic": "com.example.other"},
+                         {"role": "apns-production", "token": "\(Fixture.token("ae"))", "do": {"reason": "Unregistered"}}]}
+            """,
+            to: path
+        )
+        let fixture = try Fixture { $0.controlFile = path }
+        #expect(try fixture.connect().announcedStreams == [1000])
+        let token = try fixture.providerToken()
+        #expect(try status(fixture, "ac", token: token) == 200)
+        #expect(try status(fixture, "ad", token: token) == 400)
+        #expect(try status(fixture, "ae", token: token) == 410)
+        // Of a changed token the interval is watched over all connections.
+        #expect(try status(fixture, "ac", token: fixture.providerToken(issuedAt: Fixture.now - 1)) == 429)
+        #expect(try status(fixture, "ac", token: fixture.providerToken(issuedAt: Fixture.now - 601)) == 403)
+        let client = try fixture.connect()
+        let headers = try fixture.alertHeaders(token: token)
+        let unknown = try client.answer("POST", Fixture.path(Fixture.token()), headers: headers, body: Fixture.alert)
+        #expect(unknown.status == 400 && unknown.text.contains("BadDeviceToken"))
+        try client.pump { !client.goAways.isEmpty }
+        let granted = try fixture.requestToken(try fixture.connect(.oauth), try fixture.assertion())
+        #expect(granted.text.contains("\"expires_in\":1,"))
+    }
+
+    @Test func `a file moves the clock, and takes a device on and off line`() async throws {
+        let path = try TemporaryFile.path("control.json")
+        defer { TemporaryFile.remove(path) }
+        let device = Fixture.token("ac")
+        func write(offset: Int, isOnline: Bool, more: String = "") throws {
+            let text = """
+                {"clock_offset_s": \(offset), \(more)
+                 "devices": [{"role": "apns-production", "token": "\(device)", "online": \(isOnline)}]}
+                """
+            try TemporaryFile.write(text, to: path)
+        }
+        try write(offset: -10, isOnline: false)
+        let fixture = try Fixture { $0.controlFile = path }
+        let simulator = fixture.simulator
+        #expect(simulator.clock.unixSeconds == Fixture.now - 10)
+        #expect(try status(fixture, "ac", token: fixture.providerToken()) == 200)
+        #expect(simulator.devices.stored(for: device, role: .apnsProduction) == [1])
+        try write(offset: 100, isOnline: true)
+        #expect(await simulator.ledger.wait { _ in simulator.clock.unixSeconds == Fixture.now + 100 })
+        #expect(await simulator.ledger.wait { _ in simulator.devices.stored(for: device, role: .apnsProduction) == [] })
+        #expect(simulator.devices.delivered(to: device, role: .apnsProduction).map(\.number) == [1])
     }
 }

@@ -30,6 +30,13 @@ import Testing
         #expect(try failure(of: .otherHost).contains("mismatch"))
     }
 
+    @Test(arguments: ["localhost", "api.push.apple.com", "api.sandbox.push.apple.com", "fcm.googleapis.com"])
+    func `the certificate is good for the providers' own names`(host: String) throws {
+        let fixture = try Fixture()
+        let port = fixture.simulator.endpoint(.apnsProduction).port
+        #expect(try RawClient(port: port, caFile: fixture.simulator.caFile, host: host).announcedStreams == [1])
+    }
+
     @Test func `a client certificate is demanded`() throws {
         #expect(try !failure(of: .clientCertificate).isEmpty)
     }

@@ -135,6 +135,33 @@ import Testing
         )
         #expect(lines[0].hasSuffix("\"bytes\":\(Fixture.alert.utf8.count),\"status\":200}"))
         #expect(lines[1].contains("\"reason\":\"Unregistered\""))
+        #expect(!lines[0].contains("\"headers\"") && !lines[0].contains("\"body\""))
+    }
+
+    @Test func `in detail a line has method, path, all fields and the body, and no bearer token`() throws {
+        let path = try TemporaryFile.path("ledger.jsonl")
+        defer { TemporaryFile.remove(path) }
+        let fixture = try Fixture {
+            $0.ledgerFile = path
+            $0.keepsHeaders = true
+        }
+        let token = try fixture.providerToken()
+        let client = try fixture.connect()
+        let headers = try fixture.alertHeaders(["x-unknown": "of \"ours\""], token: token)
+        _ = try client.answer("POST", Fixture.path(Fixture.token()), headers: headers, body: Fixture.alert)
+        _ = try fixture.accessToken()
+        fixture.simulator.ledgerFile?.flush()
+        let text = try TemporaryFile.read(path)
+        let lines = text.split(separator: "\n")
+        try #require(lines.count == 2)
+        let hash = try #require(fixture.simulator.ledger.requests().first?.bearerHash)
+        #expect(lines[0].contains(",\"method\":\"POST\",\"path\":\"/3/device/\(Fixture.token())\",\"headers\":[["))
+        #expect(lines[0].contains("[\"apns-priority\",\"10\"]"))
+        #expect(lines[0].contains("[\"authorization\",\"bearer \(hash)\"]"))
+        #expect(lines[0].contains("[\"x-unknown\",\"of \\\"ours\\\"\"]"))
+        #expect(lines[0].contains("\"body\":\"{\\\"aps\\\":{\\\"alert\\\":\\\"hi\\\"}}\""))
+        #expect(!text.contains(token))
+        #expect(lines[1].contains("&assertion=") && !lines[1].contains("assertion=ey"))
     }
 }
 
