@@ -250,6 +250,40 @@ import Testing
         }
     }
 
+    @Test func `an access token that was refused is not taken from the database again when no new one is to be had`()
+        async throws
+    {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addFCM(app)
+            let devices = try await rig.addDevices(app, tokens: (0..<300).map { "t\($0)" }, channel: "android")
+            let first = try await rig.addJob("shop", devices: devices) { $0.route = .fcm }
+            #expect(try await rig.send(first))
+            rig.simulator.control.set {
+                $0.oauth = .error("invalid_grant", description: "Token must be a short-lived token")
+            }
+            rig.simulator.expireAccessTokens()
+            let second = try await rig.addJob("shop", devices: devices) { $0.route = .fcm }
+            let log = try LogCapture()
+            let logger = Logger(level: .warning, output: log.output)
+            try await rig.deliver {
+                $0.logger = logger
+            } _: { service in
+                let isDone = try await rig.wait(upTo: .seconds(40)) {
+                    try await rig.promoteAll()
+                    service.wake(.campaign)
+                    return try await rig.remaining(second) == 0
+                }
+                #expect(isDone)
+            }
+            #expect(try await rig.outcomes(second) == ["rejected:invalid_grant": 300])
+            // Those that were out when the first one was refused, and none of those that were tried after that.
+            #expect(rig.simulator.ledger.requests().filter { $0.status == 401 }.count <= 100)
+            #expect(!log.text.contains("could not be noted"), "the refusal was noted more often than the database can")
+            #expect(try await rig.accountingFaults() == 0)
+        }
+    }
+
     @Test func `case 53: a project that forbids the account fails the send and touches no device`() async throws {
         try await DeliveryRig.with { rig in
             let app = try await rig.addApp("shop")

@@ -11,6 +11,9 @@ import Telemetry
 actor ProviderTokens {
     private struct Record {
         var bearer: Bearer?
+        /// What the provider refused last. The database holds it until there is a new one, and it is not taken from
+        /// there.
+        var refused: Bearer?
         var failures = 0
         var retryAt: ContinuousClock.Instant?
         var lastReason = ""
@@ -109,8 +112,9 @@ actor ProviderTokens {
             records[credential.version] = record
             forgetOld()
         }
+        if let refused { record.refused = refused }
         do {
-            let bearer = try await current(credential, refused: refused)
+            let bearer = try await current(credential, refused: record.refused)
             if record.failures > 0 {
                 logger.info("A bearer is there again", [.credentialID: .describing(credential.id)])
             }

@@ -23,11 +23,17 @@ extension LaneWorker {
             inbox.signal.wake()
         }
         await withDiscardingTaskGroup { group in
+            var lookAt = ContinuousClock.now
             while !isStopping {
+                // Not with each errand: what a look brings up may be an errand again.
+                if .now >= lookAt {
+                    lookAt = .now + Self.refreshInterval
+                    lookAtBearers()
+                }
                 for errand in takeErrands() {
                     group.addTask { await self.do(errand) }
                 }
-                await credentialSignal.wait(until: .now + Self.refreshInterval)
+                await credentialSignal.wait(until: lookAt)
             }
             // What came up last is still noted, and nobody is asked any more.
             for errand in takeErrands() where errand.isNote {
@@ -45,8 +51,13 @@ extension LaneWorker {
         credentialSignal.wake()
     }
 
-    /// What came up, and a look at each bearer in use.
     private func takeErrands() -> [CredentialErrand] {
+        defer { errands.removeAll(keepingCapacity: true) }
+        return errands
+    }
+
+    /// Has each bearer in use looked at, and forgets what is not in use.
+    private func lookAtBearers() {
         var used: [ProviderCredential.Version: ProviderCredential] = [:]
         for batch in batches.values {
             if let credential = batch.dispatch?.credential ?? batch.awaited { used[credential.version] = credential }
@@ -56,8 +67,6 @@ extension LaneWorker {
             errands.append(.fetch(credential))
         }
         forgetCredentials(but: used, now: .now)
-        defer { errands.removeAll(keepingCapacity: true) }
-        return errands
     }
 
     /// Bounds what is remembered of credentials that are not in use.
@@ -216,6 +225,8 @@ extension LaneWorker {
             gates[credential.version]?.renewed()
             sendProbe(of: credential)
         case .unavailable(let answer):
+            // What was refused is not sent with again, even if its time is not over.
+            bearers[credential.version] = nil
             if answer.isRefusal {
                 gates[credential.version]?.close(reason: answer.reason)
                 follow(.close(reason: answer.reason), for: credential, isExpired: false)
