@@ -100,7 +100,7 @@ extension Connection: SessionOwner {
     private func settle(_ slot: Int, _ reference: RequestReference, _ code: ErrorCode) {
         // "Not processed" is only believed of a peer that has not begun to answer.
         if code == .refusedStream, !streams[slot].hasAnswerBegun {
-            pool.sendAgain(reference)
+            pool.sendAgain(reference, from: self)
             // More than the peer has room for, whatever it announced.
             window.overloaded()
             noteReset()
@@ -117,6 +117,7 @@ extension Connection: SessionOwner {
         resetsInARow = 0
         timeoutsInARow = 0
         lastAnswer = loop.now
+        if isTrial { pool.trialAnswered() }
         let openedAt = streams[slot].deadline.after(nanoseconds: -reference.submission.timeLimitNanoseconds)
         if latency.note(nanoseconds: loop.now.nanoseconds - openedAt.nanoseconds) {
             window.overloaded(atLeast: Connection.streamsOfSlowPeer)

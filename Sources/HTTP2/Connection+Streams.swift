@@ -8,13 +8,16 @@ extension Connection {
     func pump() -> Bool {
         guard let session, !isWriteBlocked else { return false }
         session.sendBlocked(for: self)
-        while output.count < OutputBuffer.target, canOpenStream, let reference = pool.next() {
+        while output.count < OutputBuffer.target, canOpenStream,
+            let reference = isTrial ? pool.nextSuspect() : pool.next()
+        {
             open(reference, in: session)
         }
         guard !state.isClosed, !output.isEmpty else { return false }
         writeOnce()
         guard !state.isClosed, !isWriteBlocked else { return false }
-        return !output.isEmpty || session.mayUnblock || canOpenStream && pool.hasQueued
+        let hasQueued = isTrial ? !pool.suspects.isEmpty : pool.hasUnsuspected
+        return !output.isEmpty || session.mayUnblock || canOpenStream && hasQueued
     }
 
     private func open(_ reference: RequestReference, in session: Session) {

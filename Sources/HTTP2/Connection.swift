@@ -10,6 +10,8 @@ final class Connection {
     let id: UInt64
     let pool: Pool
     let loop: EventLoop
+    // Carries the requests under suspicion.
+    let isTrial: Bool
     var state = ConnectionStateMachine()
     var window: StreamWindow
     let streams = StreamTable()
@@ -54,10 +56,11 @@ final class Connection {
     var idleSince: LoopTime
     var retireAt = LoopTime.never
 
-    init(id: UInt64, pool: Pool, loop: EventLoop) {
+    init(id: UInt64, pool: Pool, loop: EventLoop, isTrial: Bool) {
         self.id = id
         self.pool = pool
         self.loop = loop
+        self.isTrial = isTrial
         let configuration = pool.configuration
         window = StreamWindow(initial: configuration.initialStreams, maximum: configuration.maximumStreams)
         latency = LatencyGauge(slack: configuration.slowAnswer)
@@ -66,7 +69,12 @@ final class Connection {
         idleSince = loop.now
     }
 
-    var canOpenStream: Bool { state.canOpenStreams && state.openStreams < window.limit }
+    // Takes any request that waits.
+    var isRegular: Bool { state.isActive && !isTrial }
+    // The peer has said goodbye, or it is over.
+    var isEnding: Bool { goAways > 0 || state.isClosed }
+    var canOpenStream: Bool { state.canOpenStreams && state.openStreams < streamLimit }
+    private var streamLimit: Int { isTrial ? min(window.limit, pool.trialWidth) : window.limit }
     var freeStreams: Int { state.canOpenStreams ? max(0, window.limit - state.openStreams) : 0 }
 
     // Full enough that another connection is worth its handshake.
@@ -142,7 +150,7 @@ final class Connection {
             if mayHaveBeenProcessed(slot) {
                 pool.settle(reference, .unanswered(pool.closeCause), mayHaveBeenProcessed: true)
             } else {
-                pool.sendAgain(reference)
+                pool.sendAgain(reference, from: self)
             }
             streams.giveBack(slot)
         }

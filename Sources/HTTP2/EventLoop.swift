@@ -171,9 +171,9 @@ final class EventLoop {
 
     // MARK: What pools and connections need
 
-    func makeConnection(in pool: Pool) -> Connection {
+    func makeConnection(in pool: Pool, isTrial: Bool) -> Connection {
         lastConnectionID += 1
-        let connection = Connection(id: lastConnectionID, pool: pool, loop: self)
+        let connection = Connection(id: lastConnectionID, pool: pool, loop: self, isTrial: isTrial)
         connections[connection.id] = connection
         return connection
     }

@@ -7,7 +7,9 @@ extension Pool {
     // with one rejection in ten); one that is refused as often as this at one round trip each will stay so (a guess).
     static let roundLimit: UInt8 = 100
 
-    var hasQueued: Bool { queuedCount > 0 }
+    private var hasQueued: Bool { queuedCount > 0 }
+    // Something waits for a connection that is not for trials.
+    var hasUnsuspected: Bool { queuedCount > suspects.count + tried.count }
 
     func submit(_ submit: Submit) {
         let submission = Submission(submit, now: loop.now, expiresAt: loop.loopTime(of: submit.batch.deadline))
@@ -22,11 +24,7 @@ extension Pool {
 
     // The next request to frame: first what came back, then in order of submission. Settles what is too late.
     func next() -> RequestReference? {
-        while let reference = returned.popFirst() {
-            dequeue(reference.submission)
-            guard isTooLate(reference.submission) else { return reference }
-            settle(reference, .expired, mayHaveBeenProcessed: false)
-        }
+        if let reference = popFirst(of: returned) { return reference }
         while let submission = queue.first {
             if isTooLate(submission) {
                 _ = queue.popFirst()
@@ -39,7 +37,16 @@ extension Pool {
             }
             if submission.cursor.remaining == 0 { _ = queue.popFirst() }
             dequeue(submission)
-            return RequestReference(submission: submission, index: index, rounds: 0)
+            return RequestReference(submission: submission, index: index)
+        }
+        return nil
+    }
+
+    func popFirst(of references: Ring<RequestReference>) -> RequestReference? {
+        while let reference = references.popFirst() {
+            dequeue(reference.submission)
+            guard isTooLate(reference.submission) else { return reference }
+            settle(reference, .expired, mayHaveBeenProcessed: false)
         }
         return nil
     }
@@ -60,8 +67,12 @@ extension Pool {
 
     // Taken but not sent: it goes back as if nothing had happened.
     func putBack(_ reference: RequestReference) {
+        enqueue(reference, in: returned)
+    }
+
+    func enqueue(_ reference: RequestReference, in references: Ring<RequestReference>) {
         let submission = reference.submission
-        returned.append(reference)
+        references.append(reference)
         queuedCount += 1
         submission.waiting += 1
         queueDeadline = min(queueDeadline, giveUpTime(of: submission))
@@ -69,7 +80,7 @@ extension Pool {
     }
 
     // Surely not processed: to the front of the queue, for another connection, and no attempt is used up.
-    func sendAgain(_ reference: RequestReference) {
+    func sendAgain(_ reference: RequestReference, from connection: Connection) {
         if reference.submission.isCancelled {
             return settle(reference, .cancelled, mayHaveBeenProcessed: false)
         }
@@ -82,7 +93,7 @@ extension Pool {
         noteSentAgain()
         var again = reference
         again.rounds += 1
-        putBack(again)
+        if connection.isEnding { putBack(again, fromEndOf: connection) } else { putBack(again) }
     }
 
     // MARK: Settling
@@ -110,22 +121,24 @@ extension Pool {
     // Settles all requests of a submission that wait.
     private func settleWaiting(_ submission: Submission, _ kind: Completion.Kind) {
         guard submission.waiting > 0 else { return }
-        for reference in returned.removeAll() {
-            guard reference.submission === submission else {
-                returned.append(reference)
-                continue
+        for references in [returned, suspects, tried] {
+            for reference in references.removeAll() {
+                guard reference.submission === submission else {
+                    references.append(reference)
+                    continue
+                }
+                dequeue(submission)
+                settle(reference, kind, mayHaveBeenProcessed: false)
             }
-            dequeue(submission)
-            settle(reference, kind, mayHaveBeenProcessed: false)
         }
         while let index = submission.cursor.next() {
             dequeue(submission)
-            let reference = RequestReference(submission: submission, index: index, rounds: 0)
+            let reference = RequestReference(submission: submission, index: index)
             settle(reference, kind, mayHaveBeenProcessed: false)
         }
     }
 
-    private func dequeue(_ submission: Submission) {
+    func dequeue(_ submission: Submission) {
         submission.waiting -= 1
         queuedCount -= 1
     }

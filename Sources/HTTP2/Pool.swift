@@ -3,7 +3,7 @@ internal import PushCore
 
 // The connections to one endpoint and the requests that wait for them. Lives on the loop's thread.
 //
-// Files: this one holds connections and their growth, `Pool+Queue` the requests.
+// Files: this one holds connections and their growth, `Pool+Queue` the requests, `Pool+Trials` those under suspicion.
 final class Pool {
     let id: PoolID
     let configuration: PoolConfiguration
@@ -11,18 +11,25 @@ final class Pool {
     let wantedFields: WantedFields
     var fields: PoolFields
     var tlsSession: TLSSession?
-    private var connections: [Connection] = []
+    private(set) var connections: [Connection] = []
     private var rotation = Int.random(in: 0..<1 << 16)
 
-    // Requests, see Pool+Queue.
+    // Requests, see Pool+Queue and Pool+Trials.
     var submissions: [Submission] = []
     let queue = Ring<Submission>()
     let returned = Ring<RequestReference>()
+    let suspects = Ring<RequestReference>()
+    let tried = Ring<RequestReference>()
     var queuedCount = 0
 
     // Connecting.
     private var failures = 0
-    private var nextConnectAt = LoopTime.longAgo
+    private(set) var nextConnectAt = LoopTime.longAgo
+
+    // Trials: when the next connection may be made for them, and how many requests may be out on it.
+    var nextTrialAt = LoopTime.longAgo
+    var trialWidth = 1
+    var isNarrowing = false
     // Since when no connection could take a request; nil while one can.
     private(set) var unusableSince: LoopTime?
     private(set) var lastConnectCause = UnansweredCause.connectFailed
@@ -98,14 +105,20 @@ final class Pool {
 
     // One connection at a time: the next one only when this one has come or failed.
     private func considerConnecting() {
-        guard !isClosing, !connections.contains(where: { $0.state.isConnecting }) else { return }
-        let active = connections.filter { $0.state.isActive }
+        guard !isClosing else { return }
+        considerTrial()
+        guard !connections.contains(where: { $0.state.isConnecting && !$0.isTrial }) else { return }
+        let active = connections.filter { $0.isRegular }
         let drainingRoom = configuration.maximumConnections * 2
         guard active.count < max(1, configuration.maximumConnections), connections.count < drainingRoom else { return }
-        let isWanted = active.count < configuration.minimumConnections || hasQueued && areFull(active)
+        let isWanted = active.count < configuration.minimumConnections || hasUnsuspected && areFull(active)
         guard isWanted else { return }
         guard loop.now >= nextConnectAt else { return wake(at: nextConnectAt) }
-        let connection = loop.makeConnection(in: self)
+        connect(isTrial: false)
+    }
+
+    func connect(isTrial: Bool) {
+        let connection = loop.makeConnection(in: self, isTrial: isTrial)
         connections.append(connection)
         connection.start()
     }
@@ -116,7 +129,7 @@ final class Pool {
 
     // More active connections than are to be kept without work.
     var hasSpareConnection: Bool {
-        connections.count { $0.state.isActive } > configuration.minimumConnections
+        connections.count { $0.isRegular } > configuration.minimumConnections
     }
 
     func takeRotation() -> Int {
@@ -145,12 +158,12 @@ final class Pool {
     }
 
     func limitChanged() {
-        let isUsable = connections.contains { $0.state.isActive && $0.window.limit > 0 }
+        let isUsable = connections.contains { $0.isRegular && $0.window.limit > 0 }
         if isUsable {
             unusableSince = nil
         } else if unusableSince == nil {
             unusableSince = loop.now
-            lastConnectCause = connections.contains { $0.state.isActive } ? .noStreamsAllowed : .connectFailed
+            lastConnectCause = connections.contains { $0.isRegular } ? .noStreamsAllowed : .connectFailed
             queueDeadline = .longAgo
         }
         isDirty = true
@@ -190,13 +203,15 @@ final class Pool {
             )
         case .lost, .drainLimitPassed:
             lastError = message
-            if connection.window.answers == 0 { noteFailure() }
+            if connection.window.answers == 0, !connection.isTrial { noteFailure() }
             loop.report(id, .lost, "connection to \(configuration.host) lost: \(message)")
         case .retired:
             // A peer that says goodbye before it has answered once is to be asked less often.
-            if connection.window.answers == 0, connection.goAways > 0 || connection.requestsFramed > 0 { noteFailure() }
+            let hasSaidOrTaken = connection.goAways > 0 || connection.requestsFramed > 0
+            if connection.window.answers == 0, hasSaidOrTaken, !connection.isTrial { noteFailure() }
             loop.report(id, .retired, "connection to \(configuration.host) closed: \(message)")
         }
+        if connection.isTrial { trialEnded() }
         limitChanged()
         if isClosing, connections.isEmpty { loop.remove(self) }
     }

@@ -15,7 +15,7 @@ package struct PoolConfiguration: Sendable {
 
     /// Connections kept open even without work.
     package var minimumConnections = 0
-    /// Connections at most, at least 1.
+    /// Connections at most, at least 1, beside those that drain and one that tries requests under suspicion.
     package var maximumConnections = 4
     /// Another connection is ordered when requests wait and all connections are filled to this share of their streams.
     package var growthThreshold = 0.8
@@ -107,6 +107,8 @@ package struct PoolEvent: Sendable {
         case goAway(code: UInt32)
         case lost
         case retired
+        /// Several connections ended over one request that was alone on them.
+        case requestGivenUp
     }
 
     package let pool: PoolID

@@ -1,8 +1,12 @@
-// A request that waits or is out: which submission, which index, and how often it was surely not processed.
+// A request that waits or is out: which submission and which index.
 struct RequestReference {
     let submission: Submission
     let index: UInt32
-    var rounds: UInt8
+    // How often it came back surely unprocessed.
+    var rounds: UInt8 = 0
+    // How many connections ended over it, up to a limit, and how many while it was alone on trial.
+    var endings: UInt8 = 0
+    var strikes: UInt8 = 0
 }
 
 // One call of `submit` inside its pool. The pool lets go of it when every request is settled; streams that are still

@@ -74,6 +74,8 @@ package struct DeadToken: Sendable, Equatable {
         case whereProven
         /// A wrong environment, topic or project of ours gives the same answer: counts towards the breaker.
         case orConfiguration
+        /// As before, and said in words that are no promise: only with a second refusal, of a minimal message.
+        case unconfirmed
     }
 
     package let certainty: Certainty
@@ -123,11 +125,29 @@ package struct Verdict: Sendable, Equatable {
     package let disposition: Disposition
     /// Whether the connection should be drained and replaced.
     package let replacesConnection: Bool
+    /// What somebody has to mend, or look up, before such messages can arrive.
+    package let alert: Alert?
 
-    package init(_ outcome: Outcome, _ disposition: Disposition, replacesConnection: Bool = false) {
+    /// What an operator is to be told of, beside the outcome in the result row.
+    package enum Alert: Sendable, Hashable {
+        /// The reason is not in the provider's documentation as we know it.
+        case unknownReason
+        /// A status that says "gone" without the provider's own words: perhaps from a proxy.
+        case goneWithoutWord
+        /// FCM's own key towards Apple or a browser maker is missing or refused.
+        case thirdPartyKey
+    }
+
+    package init(
+        _ outcome: Outcome,
+        _ disposition: Disposition,
+        replacesConnection: Bool = false,
+        alert: Alert? = nil
+    ) {
         self.outcome = outcome
         self.disposition = disposition
         self.replacesConnection = replacesConnection
+        self.alert = alert
     }
 
     /// The provider took the message.

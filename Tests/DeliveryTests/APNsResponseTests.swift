@@ -122,7 +122,7 @@ import Testing
 
     @Test(arguments: ["", "Gone", "<html>", #"{"reason":"#, #"{"reason":410}"#, #"["reason","Unregistered"]"#])
     func `a 410 without a readable reason disables nobody`(body: String) {
-        #expect(interpret(410, body) == Verdict(.rejected("http_410"), .settle))
+        #expect(interpret(410, body) == Verdict(.rejected("http_410"), .settle, alert: .goneWithoutWord))
     }
 
     @Test(arguments: [500, 501, 502, 503, 504, 599], ["", "<html>[busy]</html>", "not json [", #"{"reason":"New"}"#])

@@ -2,6 +2,8 @@ import Delivery
 import Postgres
 import ProviderSimulator
 import PushCore
+import Telemetry
+import TestSupport
 import Testing
 
 @Suite struct DeadTokenTests {
@@ -262,6 +264,40 @@ import Testing
             #expect(try await rig.send(job))
             #expect(try await rig.outcomes(job) == ["accepted": 9, "rejected:\(reason)": 1])
             #expect(try await disabled(rig) == (isDead ? [tokens[4]: reason] : [:]))
+        }
+    }
+
+    @Test(arguments: [FCMFault.invalidToken, .invalidTokenField])
+    func `a token that FCM refuses once, and takes in a minimal message, keeps its device`(fault: FCMFault) async throws
+    {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addFCM(app)
+            let tokens = (0..<10).map { "plain-\($0)" }
+            let devices = try await rig.addDevices(app, tokens: tokens, channel: "android")
+            rig.simulator.control.set(rules: [
+                Rule(.fault(fault), tokenPrefix: tokens[4], times: 1), Rule(.fault(fault), tokenPrefix: tokens[5]),
+            ])
+            let job = try await rig.addJob("shop", devices: devices) { $0.route = .fcm }
+            #expect(try await rig.send(job))
+            #expect(try await rig.outcomes(job) == ["accepted": 8, "rejected:INVALID_ARGUMENT": 2])
+            #expect(try await disabled(rig) == [tokens[5]: "INVALID_ARGUMENT"])
+        }
+    }
+
+    @Test func `a refusal that somebody has to mend is warned of once, not for each recipient`() async throws {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addFCM(app)
+            let tokens = (0..<200).map { "plain-\($0)" }
+            let devices = try await rig.addDevices(app, tokens: tokens, channel: "android")
+            rig.simulator.control.add(Rule(.fault(.thirdPartyAuth), every: 2))
+            let job = try await rig.addJob("shop", devices: devices) { $0.route = .fcm }
+            let log = try LogCapture()
+            let logger = Logger(level: .warning, output: log.output)
+            #expect(try await rig.send(job) { $0.logger = logger })
+            #expect(try await rig.outcomes(job) == ["accepted": 100, "rejected:THIRD_PARTY_AUTH_ERROR": 100])
+            #expect(log.text.split(separator: "FCM cannot hand messages on").count == 2, "\(log.text)")
         }
     }
 

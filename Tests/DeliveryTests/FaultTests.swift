@@ -2,6 +2,8 @@ import Delivery
 import Postgres
 import ProviderSimulator
 import PushCore
+import Telemetry
+import TestSupport
 import Testing
 
 @Suite struct FaultTests {
@@ -195,6 +197,29 @@ import Testing
             #expect(try await rig.send(job))
             #expect(try await rig.outcomes(job) == ["accepted": 400])
             #expect(rig.simulator.ledger.acceptedHistogram() == [1: 400])
+        }
+    }
+
+    @Test func `a message that ends every connection waits by itself, and the others arrive`() async throws {
+        try await withAPNs(devices: 2_000) { rig, _, devices in
+            rig.simulator.control.add(
+                Rule(.goAway(GoAway(lastStream: .zero, then: .keepOpen)), tokenPrefix: DeliveryRig.tokens(2_000)[700])
+            )
+            let job = try await rig.addJob("shop", devices: devices)
+            let log = try LogCapture()
+            let logger = Logger(level: .warning, output: log.output)
+            try await rig.deliver {
+                $0.logger = logger
+            } _: { _ in
+                let isDelayed = try await waitUntilDelayed(rig)
+                #expect(isDelayed)
+                let remaining = try await rig.remaining(job)
+                #expect(remaining == 1)
+            }
+            #expect(try await rig.texts("SELECT reason FROM peal.batch_delayed") == ["stream_refused"])
+            #expect(try await rig.outcomes(job) == ["accepted": 1_999])
+            #expect(rig.simulator.ledger.acceptedHistogram() == [1: 1_999])
+            #expect(log.text.contains("A message ends every connection that it goes over"))
         }
     }
 

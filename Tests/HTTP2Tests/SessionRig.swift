@@ -108,7 +108,7 @@ final class SessionRig: SessionOwner {
         let submission = Submission(submit, now: .longAgo, expiresAt: .never)
         var openings: [Session.Opening] = []
         while let index = submission.cursor.next() {
-            let reference = RequestReference(submission: submission, index: index, rounds: 0)
+            let reference = RequestReference(submission: submission, index: index)
             openings.append(session.open(reference, poolFields, deadline: .never, secondsLeft: 0))
         }
         return openings

@@ -63,7 +63,7 @@ package enum APNsResponse {
         let reason = RejectionReason.status(status)
         return switch status {
         case 403: Verdict(.rejected(reason), .refreshCredential)
-        case 410: Verdict(.rejected(reason), .settle)
+        case 410: Verdict(.rejected(reason), .settle, alert: .goneWithoutWord)
         case 300..<400, 407: Verdict(.rejected(reason), .credentialRefused)
         default: judge(unknown: reason, status: status, retryAfter: retryAfter)
         }
@@ -78,9 +78,9 @@ package enum APNsResponse {
                 .throttled(reason, retryAfter: retryAfter),
                 .retry(APNsReason.devicePause.waiting(atLeast: retryAfter))
             )
-        case 410: Verdict(.rejected(reason), .settle)
-        case 400..<500: Verdict(.rejected(reason), .payloadFault(suspectsToken: false))
-        default: Verdict(.rejected(reason), .settle)
+        case 400..<500 where status != 410:
+            Verdict(.rejected(reason), .payloadFault(suspectsToken: false), alert: .unknownReason)
+        default: Verdict(.rejected(reason), .settle, alert: .unknownReason)
         }
     }
 }

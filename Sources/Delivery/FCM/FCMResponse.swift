@@ -47,7 +47,7 @@ package enum FCMResponse {
         case .throttled:
             let obstacle: RetryAdvice.Obstacle = answer.isQuotaOfDevice ? .device : .provider
             return throttled(reason, obstacle, retryAfter: retryAfter)
-        case .thirdPartyKey: return Verdict(.rejected(reason), .settle)
+        case .thirdPartyKey: return Verdict(.rejected(reason), .settle, alert: .thirdPartyKey)
         }
     }
 
@@ -69,7 +69,7 @@ package enum FCMResponse {
         answer: FCMErrorBody,
         body: Span<UInt8>
     ) -> Verdict {
-        let suspect = Verdict(.rejected(reason), .deadToken(DeadToken(.orConfiguration)))
+        let suspect = Verdict(.rejected(reason), .deadToken(DeadToken(.unconfirmed)))
         if let apns = answer.apnsReason {
             if body.holds("Unregistered", at: apns) || body.holds("ExpiredToken", at: apns) {
                 return Verdict(.rejected(reason), .deadToken(DeadToken(.stated)))
@@ -102,7 +102,8 @@ package enum FCMResponse {
         return switch status {
         case 401: Verdict(.rejected(reason), .refreshCredential)
         case 403, 404, 407, 300..<400: Verdict(.rejected(reason), .credentialRefused)
-        case 400 where answer.violatesToken: Verdict(.rejected(reason), .deadToken(DeadToken(.orConfiguration)))
+        case 400 where answer.violatesToken: Verdict(.rejected(reason), .deadToken(DeadToken(.unconfirmed)))
+        case 400: Verdict(.rejected(reason), .payloadFault(suspectsToken: false))
         default: judge(unknown: reason, status: status, retryAfter: retryAfter)
         }
     }
@@ -112,8 +113,8 @@ package enum FCMResponse {
         switch status {
         case 429: throttled(reason, retryAfter: retryAfter)
         case 408, 500...599: Verdict(.rejected(reason), .retry(RetryAdvice(.provider, minimum: retryAfter)))
-        case 400..<500: Verdict(.rejected(reason), .payloadFault(suspectsToken: false))
-        default: Verdict(.rejected(reason), .settle)
+        case 400..<500: Verdict(.rejected(reason), .payloadFault(suspectsToken: false), alert: .unknownReason)
+        default: Verdict(.rejected(reason), .settle, alert: .unknownReason)
         }
     }
 

@@ -80,6 +80,7 @@ extension LaneWorker {
         }
         gates.trim(to: Self.remembered) { version, gate in used[version] != nil || gate.closedReason == nil }
         bearers.trim(to: Self.remembered) { version, _ in used[version] != nil }
+        alerts.trim(to: Self.remembered) { version, _ in used[version] != nil }
         paces.trim(to: Self.remembered) { version, pace in used[version] != nil || pace.isLimited }
         breakers.trim(to: Self.remembered) { version, breaker in used[version] != nil || breaker.isAlarmed(now: now) }
     }

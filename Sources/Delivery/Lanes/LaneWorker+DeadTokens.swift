@@ -29,30 +29,39 @@ extension LaneWorker {
         run(.examine(device, of: batch.row.job, credential))
     }
 
-    /// Only a refusal says something: FCM does not promise that `validate_only` finds every dead token.
     func examine(_ device: DeadDevice, of job: JobID, under credential: ProviderCredential) async {
+        guard let certainty = await wordOnToken(of: device, under: credential) else { return }
+        noteDead(certainty, device, under: credential)
+        jobs[job]?.examinationsLeft += 1
+        inbox.signal.wake()
+    }
+
+    /// What FCM says to a minimal message that it does not deliver. Nil where it does not refuse the token or cannot be
+    /// asked now: only a refusal says something, FCM does not promise that `validate_only` finds every dead token.
+    private func wordOnToken(
+        of device: DeadDevice,
+        under credential: ProviderCredential
+    ) async -> DeadToken.Certainty? {
         guard let bearer = bearers[credential.version], case .fcm(let project, _, _, _, _) = credential.account,
             holds.hold(of: credential.counted, now: .now) == nil
-        else { return }
-        let verdict: Verdict
+        else { return nil }
         do {
             let pool = try pools.pool(for: credential, bearer: bearer)
             let request = try CredentialProbe.validation(of: device.token, project: project)
             let response = try await client.send(request, to: pool)
-            verdict = FCMResponse.interpret(status: response.status, body: response.body.span)
+            let verdict = FCMResponse.interpret(status: response.status, body: response.body.span)
+            return switch verdict.disposition {
+            case .deadToken(let word) where word.certainty != .unconfirmed: word.certainty
+            case .deadToken, .payloadFault: .orConfiguration
+            default: nil
+            }
         } catch {
-            return logger.debug(
+            logger.debug(
                 "A token under suspicion could not be examined",
                 [.credentialID: .describing(credential.id), .errorMessage: .describing(error)]
             )
+            return nil
         }
-        switch verdict.disposition {
-        case .deadToken(let word): noteDead(word.certainty, device, under: credential)
-        case .payloadFault: noteDead(.orConfiguration, device, under: credential)
-        default: return
-        }
-        jobs[job]?.examinationsLeft += 1
-        inbox.signal.wake()
     }
 
     private func noteDead(_ certainty: DeadToken.Certainty, _ device: DeadDevice, under credential: ProviderCredential)
@@ -60,9 +69,11 @@ extension LaneWorker {
         switch certainty {
         case .stated:
             deadDevices.append(device)
-        case .whereProven, .orConfiguration:
+        case .whereProven, .orConfiguration, .unconfirmed:
+            var device = device
+            if certainty == .unconfirmed { device.toConfirmWith = credential }
             breakers[credential.version, default: DeadTokenBreaker()]
-                .dead(device, isSuspect: certainty == .orConfiguration, now: .now)
+                .dead(device, isSuspect: certainty != .whereProven, now: .now)
         }
     }
 
@@ -102,6 +113,8 @@ extension LaneWorker {
     /// So much waits at most while the database or a lock holds it up. What is left out is said again by the next push.
     private static let reportLimit = 256
     private static let deviceLimit = 10_000
+    /// So many tokens are asked about at once.
+    private static let questionLimit = 20
     /// How often a device that is locked is tried, with growing waits.
     private static let lockLimit = 10
     private static let lockBackoff = Backoff(first: .seconds(1), longest: .seconds(60))
@@ -211,8 +224,9 @@ extension LaneWorker {
     /// Disables devices by compare-and-set, app by app. What is locked is tried again later.
     private func disableDeadDevices(isLast: Bool) async throws {
         let now = ContinuousClock.now
-        var due = Dictionary(grouping: deadDevices.filter { isLast || $0.dueAt <= now }, by: \.app)
+        let candidates = deadDevices.filter { isLast || $0.dueAt <= now }
         deadDevices.removeAll { isLast || $0.dueAt <= now }
+        var due = Dictionary(grouping: await confirmed(candidates), by: \.app)
         // Others may have been added meanwhile.
         defer { deadDevices = Array((deadDevices + due.values.joined()).prefix(Self.deviceLimit)) }
         for (app, devices) in due {
@@ -235,6 +249,31 @@ extension LaneWorker {
             )
             if !locked.isEmpty { tryAgain(sorted.filter { locked.contains($0.device) }, of: app, isLast: isLast) }
         }
+    }
+
+    /// The devices without those whose tokens were refused in words that are no promise and not refused once more.
+    /// Nothing is lost with them: the next push says it again.
+    private func confirmed(_ devices: [DeadDevice]) async -> [DeadDevice] {
+        var confirmed = devices.filter { $0.toConfirmWith == nil }
+        let questions = devices.filter { $0.toConfirmWith != nil }
+        for start in stride(from: 0, to: questions.count, by: Self.questionLimit) {
+            await withTaskGroup(of: DeadDevice?.self) { group in
+                for device in questions[start...].prefix(Self.questionLimit) {
+                    group.addTask { await self.confirm(device) }
+                }
+                for await device in group.compactMap(\.self) { confirmed.append(device) }
+            }
+        }
+        return confirmed
+    }
+
+    private func confirm(_ device: DeadDevice) async -> DeadDevice? {
+        guard let credential = device.toConfirmWith, await wordOnToken(of: device, under: credential) != nil else {
+            return nil
+        }
+        var device = device
+        device.toConfirmWith = nil
+        return device
     }
 
     private func tryAgain(_ devices: [DeadDevice], of app: AppID, isLast: Bool) {

@@ -140,6 +140,7 @@ extension LaneWorker {
         case .unanswered(let cause): reason = cause.rawValue
         }
         if verdict.replacesConnection { pools.renewConnections(of: credential) }
+        if let alert = verdict.alert { raise(alert, reason: reason, status: completion.status, of: credential) }
         switch verdict.disposition {
         case .refreshCredential, .credentialRefused:
             guard batch.refused[request] == nil || !(gates[credential.version]?.isOpen ?? true) else {

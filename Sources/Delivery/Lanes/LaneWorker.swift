@@ -42,6 +42,8 @@ actor LaneWorker {
     var gates = CredentialMemory<CredentialGate>()
     var breakers = CredentialMemory<DeadTokenBreaker<DeadDevice>>()
     var paces = CredentialMemory<SendingPace>()
+    /// When something was warned of last.
+    var alerts = CredentialMemory<[Verdict.Alert: ContinuousClock.Instant]>()
     var errands: [CredentialErrand] = []
     var fetching: Set<ProviderCredential.Version> = []
     var isTendingCredentials = true
@@ -194,6 +196,8 @@ struct DeadDevice: Sendable {
     /// Nil for now.
     let since: WallClock.Instant?
     let reason: String
+    /// FCM is to refuse a minimal message too, sent with this credential, before the device is disabled.
+    var toConfirmWith: ProviderCredential?
     /// How often it was locked when it was to be disabled, and when to try again.
     var lockedCount = 0
     var dueAt = ContinuousClock.now

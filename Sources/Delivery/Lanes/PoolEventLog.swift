@@ -31,6 +31,12 @@ final class PoolEventLog: Sendable {
             )
         case .goAway:
             logger.debug("The provider asks to leave a connection", [.errorMessage: .text(event.message)])
+        case .requestGivenUp:
+            // Rare, and never without a cause that somebody has to find: a proxy, or a message that breaks a server.
+            logger.warning(
+                "A message ends every connection that it goes over; it is tried again later, apart from the others",
+                [.errorMessage: .text(event.message)]
+            )
         case .lost, .retired:
             logger.debug("A connection to the provider ends", [.errorMessage: .text(event.message)])
         }
