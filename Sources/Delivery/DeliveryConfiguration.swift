@@ -57,7 +57,7 @@ package struct LaneSettings: Sendable {
     /// Those of all lanes together are the one flush of promise 3, but for one recipient of each pool: however much the
     /// others have ahead, a pool that has nothing ahead may send one.
     package var aheadLimit: Int
-    /// A flush is due so long after something was settled.
+    /// A flush is due so long after something was settled; a tenth of it while nothing is out.
     package var flushInterval: Duration
     /// A flush is due when so many results wait.
     package var flushCount: Int

@@ -55,6 +55,23 @@ import Testing
         }
     }
 
+    @Test func `the last results of a campaign do not wait for others to come`() async throws {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app)
+            let devices = try await rig.addDevices(app, tokens: DeliveryRig.tokens(10))
+            let job = try await rig.addJob("shop", devices: devices)
+            try await rig.deliver {
+                // A tenth of it passes during the test, and all of it never does.
+                $0.laneSettings[.campaign]?.flushInterval = .seconds(50)
+            } _: { _ in
+                let isDone = try await rig.waitUntilDone(job, upTo: .seconds(40))
+                #expect(isDone)
+            }
+            #expect(try await rig.outcomes(job) == ["accepted": 10])
+        }
+    }
+
     @Test func `a batch that is gone after a commit without an answer was ended by that commit`() async throws {
         try await DeliveryRig.with { rig in
             let app = try await rig.addApp("shop")

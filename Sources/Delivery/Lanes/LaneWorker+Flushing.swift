@@ -10,7 +10,11 @@ extension LaneWorker {
         if let flushRetryAt, now < flushRetryAt { return false }
         if pendingPlan != nil || controlWanted || unflushedCount >= settings.flushCount { return true }
         let elapsed = now - flushedAt
-        if unflushedCount > 0 { return elapsed >= settings.flushInterval }
+        if unflushedCount > 0 {
+            // With nothing out there is no more to come that a flush could take along.
+            let isQuiet = batches.values.allSatisfy { $0.outstanding == 0 }
+            return elapsed >= (isQuiet ? settings.flushInterval / 10 : settings.flushInterval)
+        }
         return !batches.isEmpty && elapsed >= settings.controlInterval
     }
 
