@@ -6,6 +6,10 @@ import Telemetry
 /// Logs what happens to connections: trouble once when it begins, and once when it is over.
 final class PoolEventLog: Sendable {
     private let failing = Mutex<Set<PoolID>>([])
+    /// When it was warned last of a request that was given up.
+    private let givenUpAt = Mutex<[PoolID: ContinuousClock.Instant]>([:])
+    /// A peer that ends all connections has a request given up every other second.
+    private static let givenUpInterval: Duration = .seconds(600)
     private let logger: Logger
 
     init(_ logger: Logger) {
@@ -32,8 +36,14 @@ final class PoolEventLog: Sendable {
         case .goAway:
             logger.debug("The provider asks to leave a connection", [.errorMessage: .text(event.message)])
         case .requestGivenUp:
-            // Rare, and never without a cause that somebody has to find: a proxy, or a message that breaks a server.
-            logger.warning(
+            let isNew = givenUpAt.withLock { times in
+                let now = ContinuousClock.now
+                if let last = times[event.pool], now - last < Self.givenUpInterval { return false }
+                times[event.pool] = now
+                return true
+            }
+            logger.log(
+                isNew ? .warning : .debug,
                 "A message ends every connection that it goes over; it is tried again later, apart from the others",
                 [.errorMessage: .text(event.message)]
             )
