@@ -9,7 +9,7 @@ from ..report import Bound, Figure
 
 # One round a second: 40 batches, a campaign at 200,000 recipients a second.
 CLAIMS_A_ROUND = 20
-FLOOR_LAG = 5.0
+FLOOR_LAG = 1.0
 SWEEP_INTERVAL = 10.0
 
 
