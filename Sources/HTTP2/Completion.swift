@@ -6,8 +6,8 @@ package enum UnansweredCause: Sendable, Equatable {
     case connectionLost
     /// The peer reset the stream with this HTTP/2 error code.
     case streamReset(code: UInt32)
-    /// Connections refused it a hundred times or ended over it alone three times, or its header is larger than the peer
-    /// takes: surely not processed.
+    /// Connections refused it a hundred times or ended over it, the last one over it alone, or its header is larger than
+    /// the peer takes: surely not processed.
     case refused
     /// The peer let no stream be opened for as long as the pool is patient.
     case noStreamsAllowed

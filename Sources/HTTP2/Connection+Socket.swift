@@ -182,9 +182,10 @@ extension Connection {
         }
     }
 
-    // One write of what is gathered.
-    func writeOnce() {
-        guard let tls, !output.isEmpty, !isWriteBlocked else { return }
+    // One write of what is gathered. What went wrong if nothing more can be written.
+    @discardableResult
+    func writeOnce() -> String? {
+        guard let tls, !output.isEmpty, !isWriteBlocked else { return nil }
         var failure: String?
         output.write { bytes in
             switch tls.write(bytes) {
@@ -196,9 +197,26 @@ extension Connection {
             }
             return 0
         }
-        if let failure { return fail(.connectionLost, failure) }
+        if let failure { return failure }
         setInterest(EPOLLIN.rawValue | (isWriteBlocked || isReadBlockedByWrite ? EPOLLOUT.rawValue : 0))
+        return nil
     }
+
+    // Nothing more can be written. What the peer said before it hung up is still there: answers, and the GOAWAY that
+    // tells what it has not processed.
+    func endAfterReading(_ failure: String) {
+        isWriteBlocked = true
+        for _ in 0..<Connection.lastReads {
+            guard let tls, state.hasSession, case .done(let count) = loop.input.read({ tls.read(into: &$0) }) else {
+                break
+            }
+            unsafe consume(UnsafeBufferPointer(start: loop.input.base, count: count))
+        }
+        fail(.connectionLost, failure)
+    }
+
+    // More than a socket's buffer holds.
+    private static let lastReads = 1024
 
     // MARK: epoll
 

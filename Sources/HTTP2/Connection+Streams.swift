@@ -14,7 +14,7 @@ extension Connection {
             open(reference, in: session)
         }
         guard !state.isClosed, !output.isEmpty else { return false }
-        writeOnce()
+        if let failure = writeOnce() { endAfterReading(failure) }
         guard !state.isClosed, !isWriteBlocked else { return false }
         let hasQueued = isTrial ? !pool.suspects.isEmpty : pool.hasUnsuspected
         return !output.isEmpty || session.mayUnblock || canOpenStream && hasQueued

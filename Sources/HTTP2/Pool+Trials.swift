@@ -1,12 +1,10 @@
 internal import PushCore
 
 // Requests under suspicion. A connection that ends without having processed a request may have ended because of it: so
-// those that came back from several connections, or from one that answered nothing, are tried over a connection of their
-// own, and one that ends every connection holds up no other. It is found by halving: as long as trials go well more and
-// more are out at once, and when one ends, half as many of those that were.
+// those that came back from two connections, or from one that answered nothing, are tried over a connection of their own,
+// and one that ends every connection holds up no other. It is found by halving: as long as trials go well more and more
+// are out at once, and when one ends, half as many of those that were. What it ended over alone is given up.
 extension Pool {
-    // Connections that ended over a request while it was alone on trial, until it is given up (a guess).
-    static let strikeLimit: UInt8 = 3
     // One connection may end for any reason (a guess).
     private static let endingLimit: UInt8 = 2
 
@@ -24,37 +22,33 @@ extension Pool {
     }
 
     func trialAnswered() {
-        if !isNarrowing { trialWidth += 1 }
+        trialFailures = 0
+        // As many as were out when a trial ended: the culprit would be among them.
+        if halvedLeft > 0 { halvedLeft -= 1 } else { trialWidth += 1 }
     }
 
     // The connection for trials is closed: judges those that came back from it.
-    func trialEnded() {
-        let others = suspects.removeAll()
-        guard tried.count == 1, var culprit = tried.popFirst() else {
-            if !tried.isEmpty {
-                trialWidth = tried.count / 2
-                isNarrowing = true
-            }
-            for reference in tried.removeAll() + others { suspects.append(reference) }
+    func trialEnded(_ trial: Connection) {
+        let back = tried.removeAll()
+        if back.count > 1 {
+            trialWidth = back.count / 2
+            halvedLeft = back.count
+            for reference in back + suspects.removeAll() { suspects.append(reference) }
             return
         }
-        culprit.strikes += 1
-        nextTrialAt = loop.now + configuration.backoff.delay(afterFailures: Int(culprit.strikes))
-        if culprit.strikes == Pool.strikeLimit { giveUp(culprit) } else { suspects.append(culprit) }
-        // It ends connections by itself, and the others only were beside it.
-        for reference in others { returned.append(reference) }
         trialWidth = 1
-        isNarrowing = false
+        halvedLeft = 0
+        if let culprit = back.first { giveUp(culprit) }
+        // The first of a row has no wait: the next trial is most likely of a request that does no harm.
+        guard trial.window.answers == 0, trial.requestsFramed > 0 || trial.trouble != nil else { return }
+        trialFailures += 1
+        if trialFailures > 1 { nextTrialAt = loop.now + configuration.backoff.delay(afterFailures: trialFailures - 1) }
     }
 
     private func giveUp(_ reference: RequestReference) {
         dequeue(reference.submission)
         settle(reference, .unanswered(.refused), mayHaveBeenProcessed: false)
-        loop.report(
-            id,
-            .requestGivenUp,
-            "\(configuration.host) ended \(reference.strikes) connections over one request alone"
-        )
+        loop.report(id, .requestGivenUp, "\(configuration.host) ended a connection over one request alone")
     }
 
     // Has a connection for what is to be tried, and lets it go when nothing is.
@@ -64,8 +58,7 @@ extension Pool {
             return
         }
         guard !suspects.isEmpty else { return }
-        let due = max(nextTrialAt, nextConnectAt)
-        guard loop.now >= due else { return wake(at: due) }
+        guard loop.now >= nextTrialAt else { return wake(at: nextTrialAt) }
         connect(isTrial: true)
     }
 }

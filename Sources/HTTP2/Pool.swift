@@ -24,12 +24,14 @@ final class Pool {
 
     // Connecting.
     private var failures = 0
-    private(set) var nextConnectAt = LoopTime.longAgo
+    private var nextConnectAt = LoopTime.longAgo
 
-    // Trials: when the next connection may be made for them, and how many requests may be out on it.
+    // Trials: when the next connection may be made for them, how many requests may be out on it, and how many of those
+    // are still to be answered that were halved.
+    var trialFailures = 0
     var nextTrialAt = LoopTime.longAgo
     var trialWidth = 1
-    var isNarrowing = false
+    var halvedLeft = 0
     // Since when no connection could take a request; nil while one can.
     private(set) var unusableSince: LoopTime?
     private(set) var lastConnectCause = UnansweredCause.connectFailed
@@ -194,7 +196,7 @@ final class Pool {
             connectionsFailed += 1
             lastConnectCause = cause
             lastError = message
-            noteFailure()
+            if !connection.isTrial { noteFailure() }
             if cause == .tlsFailed, configuration.endsAtTLSFailure { settleAllWaiting(.unanswered(cause)) }
             loop.report(
                 id,
@@ -211,7 +213,7 @@ final class Pool {
             if connection.window.answers == 0, hasSaidOrTaken, !connection.isTrial { noteFailure() }
             loop.report(id, .retired, "connection to \(configuration.host) closed: \(message)")
         }
-        if connection.isTrial { trialEnded() }
+        if connection.isTrial { trialEnded(connection) }
         limitChanged()
         if isClosing, connections.isEmpty { loop.remove(self) }
     }

@@ -107,7 +107,7 @@ package struct PoolEvent: Sendable {
         case goAway(code: UInt32)
         case lost
         case retired
-        /// Several connections ended over one request that was alone on them.
+        /// Connections ended over one request, the last one while nothing else was out on it.
         case requestGivenUp
     }
 

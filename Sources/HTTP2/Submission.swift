@@ -4,9 +4,8 @@ struct RequestReference {
     let index: UInt32
     // How often it came back surely unprocessed.
     var rounds: UInt8 = 0
-    // How many connections ended over it, up to a limit, and how many while it was alone on trial.
+    // How many connections ended over it, up to a limit.
     var endings: UInt8 = 0
-    var strikes: UInt8 = 0
 }
 
 // One call of `submit` inside its pool. The pool lets go of it when every request is settled; streams that are still

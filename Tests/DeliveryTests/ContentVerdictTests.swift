@@ -15,11 +15,16 @@ import Testing
     }
 
     @Test(arguments: [
-        HTTP2.UnansweredCause.refused, .noStreamsAllowed, .nameNotResolved, .connectFailed, .tlsFailed,
+        HTTP2.UnansweredCause.noStreamsAllowed, .nameNotResolved, .connectFailed, .tlsFailed,
     ])
     func `cases 59 and 83: without a connection a message waits for one`(cause: HTTP2.UnansweredCause) {
         let verdict = Verdict(unanswered: cause, mayHaveBeenProcessed: false)
         #expect(verdict == Verdict(.unanswered(.unreachable), .retry(RetryAdvice(.connection))))
+    }
+
+    @Test func `a message over which connections end has few attempts`() {
+        let verdict = Verdict(unanswered: .refused, mayHaveBeenProcessed: false)
+        #expect(verdict == Verdict(.unanswered(.unreachable), .retry(RetryAdvice(.connection, attemptLimit: 5))))
     }
 
     @Test func `a closed pool gives messages back unless they were on the wire`() {
