@@ -41,7 +41,7 @@ extension Pool {
         if let culprit = back.first { giveUp(culprit) }
         // The first of a row has no wait: the next trial is most likely of a request that does no harm.
         guard trial.window.answers == 0, trial.requestsFramed > 0 || trial.trouble != nil else { return }
-        trialFailures += 1
+        trialFailures = isAnswering ? 1 : trialFailures + 1
         if trialFailures > 1 { nextTrialAt = loop.now + configuration.backoff.delay(afterFailures: trialFailures - 1) }
     }
 

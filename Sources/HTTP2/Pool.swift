@@ -24,6 +24,8 @@ final class Pool {
 
     // Connecting.
     private var failures = 0
+    // Of the connections that are closed.
+    private var lastAnswer = LoopTime.longAgo
     private var nextConnectAt = LoopTime.longAgo
 
     // Trials: when the next connection may be made for them, how many requests may be out on it, and how many of those
@@ -190,6 +192,7 @@ final class Pool {
 
     func connectionClosed(_ connection: Connection, _ reason: ConnectionStateMachine.CloseReason) {
         connections.removeAll { $0 === connection }
+        lastAnswer = max(lastAnswer, connection.lastAnswer)
         let message = connection.trouble ?? "closed"
         switch reason {
         case .attemptFailed(let cause):
@@ -218,8 +221,16 @@ final class Pool {
         if isClosing, connections.isEmpty { loop.remove(self) }
     }
 
+    // Answers came lately: what a connection ended over is more likely a request than the peer.
+    var isAnswering: Bool {
+        let last = connections.reduce(lastAnswer) { max($0, $1.lastAnswer) }
+        return last != .longAgo && last + Pool.answeringTime > loop.now
+    }
+
+    private static let answeringTime = Duration.seconds(10)
+
     private func noteFailure() {
-        failures += 1
+        failures = isAnswering ? 1 : failures + 1
         nextConnectAt = loop.now + configuration.backoff.delay(afterFailures: failures)
     }
 
