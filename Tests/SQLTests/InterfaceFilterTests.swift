@@ -120,6 +120,96 @@ import Testing
         }
     }
 
+    /// Values that no device can have, and what is said of them below the path of the filter.
+    static let impossible: [(filter: String, message: String)] = [
+        (#"{"environment": "prodction"}"#, #".environment must be production or sandbox, found "prodction""#),
+        (#"{"channel": "web"}"#, #".channel must be ios or android, found "web""#),
+        (#"{"channel": {"eq": "iOS"}}"#, #".channel.eq must be ios or android, found "iOS""#),
+        (#"{"channel": {"ne": "web"}}"#, #".channel.ne must be ios or android, found "web""#),
+        (#"{"channel": {"in": ["ios", "web"]}}"#, #".channel.in must be ios or android, found "web""#),
+        (#"{"channel": {"gte": "web"}}"#, #".channel.gte must be ios or android, found "web""#),
+        (#"{"channel": {"prefix": "web"}}"#, #".channel.prefix must begin ios or android, found "web""#),
+        (#"{"not": {"channel": "web"}}"#, #".not.channel must be ios or android, found "web""#),
+        (
+            #"{"any": [{"channel": "ios"}, {"all": [{"environment": ""}]}]}"#,
+            #".any[1].all[0].environment must be production or sandbox, found """#
+        ),
+        (#"{"created_at": "now"}"#, #".created_at must be a time with its offset, found "now""#),
+        (#"{"created_at": {"gt": "yesterday"}}"#, #".created_at.gt must be a time with its offset, found "yesterday""#),
+        (
+            #"{"registered_at": {"lt": "2026-01-01"}}"#,
+            #".registered_at.lt must be a time with its offset, found "2026-01-01""#
+        ),
+        (
+            #"{"registered_at": {"in": ["2026-01-01T00:00:00Z", "2026-01-01T00:00:00"]}}"#,
+            #".registered_at.in must be a time with its offset, found "2026-01-01T00:00:00""#
+        ),
+        (
+            #"{"registered_at": {"lt": "2026-01-01T24:00:00Z"}}"#,
+            #".registered_at.lt must be a time with its offset, found "2026-01-01T24:00:00Z""#
+        ),
+        (#"{"app_version": {"gt": "abc"}}"#, #".app_version.gt must be numbers with dots between them, found "abc""#),
+        (#"{"os_version": {"lte": "17.x"}}"#, #".os_version.lte must be numbers with dots between them, found "17.x""#),
+    ]
+
+    @Test(arguments: impossible)
+    func `a value that no device can have is refused in a segment and in an audience`(
+        filter: String,
+        message: String
+    ) async throws {
+        try await withSendFixture { (fixture) async throws in
+            let segment = "INSERT INTO peal.segment SELECT id, 'bad', $1 FROM peal.app WHERE slug = 'shop'"
+            let ofSegment = await #expect(throws: PostgresError.self) {
+                try await fixture.query(segment, [.jsonb(filter)])
+            }
+            #expect(ofSegment?.sqlState == "22023")
+            #expect(ofSegment?.message == "filter" + message)
+            let ofAudience = await #expect(throws: PostgresError.self) {
+                try await fixture.insertJob(audience: #"{"filter": \#(filter)}"#)
+            }
+            #expect(ofAudience?.sqlState == "22023")
+            #expect(ofAudience?.message == "audience.filter" + message)
+        }
+    }
+
+    @Test(arguments: [
+        #"{"channel": {"in": ["ios", "android"]}, "environment": {"ne": "sandbox"}}"#,
+        #"{"channel": {"prefix": "andr"}, "environment": {"exists": false}}"#,
+        #"{"created_at": {"gt": "2026-01-01T00:00:00Z", "lt": "2026-12-24 18:00:00.5+01:00"}}"#,
+        #"{"registered_at": {"exists": true}}"#, #"{"app_version": "abc", "os_version": {"prefix": "b"}}"#,
+        #"{"app_version": {"gt": "10.2", "ne": "beta"}}"#, #"{"tag.channel": "web", "tag.created_at": "now"}"#,
+    ])
+    func `what a device can have is taken`(filter: String) async throws {
+        try await withSendFixture { (fixture) async throws in
+            try await fixture.query(
+                "INSERT INTO peal.segment SELECT id, 'good', $1 FROM peal.app WHERE slug = 'shop'",
+                [.jsonb(filter)]
+            )
+            _ = try await fixture.insertJob(audience: #"{"filter": \#(filter)}"#)
+        }
+    }
+
+    @Test func `a segment from before such values were refused is still sent to`() async throws {
+        try await withSendFixture(devices: 3) { (fixture) async throws in
+            try await fixture.query("ALTER TABLE peal.segment DISABLE TRIGGER check_segment")
+            try await fixture.query(
+                """
+                INSERT INTO peal.segment SELECT id, 'old', '{"created_at": {"lt": "tomorrow"}, "not": {"channel": "web"}}'
+                FROM peal.app WHERE slug = 'shop'
+                """
+            )
+            try await fixture.query("ALTER TABLE peal.segment ENABLE TRIGGER check_segment")
+            let reached = try await fixture.number(
+                """
+                SELECT sum(n)::bigint FROM peal.preview_audience('shop', '{"segments": ["old"]}')
+                WHERE skipped_reason IS NULL
+                """
+            )
+            #expect(reached == 3)
+            _ = try await fixture.insertJob(audience: #"{"segments": ["old"]}"#)
+        }
+    }
+
     @Test func `a segment with a bad filter is refused when it is written`() async throws {
         try await withSendFixture { (fixture) async throws in
             let error = await #expect(throws: PostgresError.self) {

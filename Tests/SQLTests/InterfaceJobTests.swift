@@ -19,7 +19,8 @@ import Testing
 
     static let refusals: [Refusal] = [
         Refusal(app: "'shoe'", message: #"app: there is no app called "shoe""#),
-        Refusal(app: "NULL", message: #"app: there is no app called """#),
+        Refusal(app: "NULL", message: "app is missing"),
+        Refusal(app: "''", message: #"app: there is no app called """#),
         Refusal(audience: "[]", message: "audience must be an object, found array"),
         Refusal(audience: "{}", message: "audience names nobody"),
         Refusal(audience: #"{"channels": ["ios"]}"#, message: "audience names nobody"),
@@ -75,7 +76,8 @@ import Testing
         Refusal(more: ("kind", "'mail'"), message: #"kind must be push, found "mail""#),
         Refusal(more: ("lane", "'fast'"), message: #"lane must be call, transactional or campaign, found "fast""#),
         Refusal(more: ("on_doubt", "'guess'"), message: #"on_doubt must be resend or unknown, found "guess""#),
-        Refusal(more: ("on_doubt", "NULL"), message: "on_doubt must be resend or unknown"),
+        Refusal(more: ("on_doubt", "NULL"), message: "on_doubt is missing"),
+        Refusal(more: ("kind", "NULL"), message: "kind is missing"),
         Refusal(more: ("ttl", "-1"), message: "ttl must be 0 to 2419200 seconds"),
         Refusal(more: ("ttl", "2419201"), message: "ttl must be 0 to 2419200 seconds"),
         Refusal(more: ("ttl", "2592000"), message: "ttl must be 0 to 2419200 seconds"),
