@@ -27,11 +27,15 @@ package struct MigrationPlan: Sendable {
         }
         for (position, row) in applied.enumerated() {
             guard Int(row.number) == position + 1 else {
-                throw Self.error("its migration \(position + 1) is missing while \(row.number) is there")
+                throw Self.error(
+                    "its migration \(position + 1) is missing while \(row.number) is there",
+                    hint: Self.otherHistoryHint
+                )
             }
             guard position >= known.count || known[position].name == row.name else {
                 throw Self.error(
-                    "its migration \(row.number) is called \(row.name), this binary's \(known[position].name)"
+                    "its migration \(row.number) is called \(row.name), this binary's \(known[position].name)",
+                    hint: Self.otherHistoryHint
                 )
             }
         }
@@ -43,11 +47,12 @@ package struct MigrationPlan: Sendable {
     /// not to break older binaries.
     package func checkCanRun() throws(PostgresError) {
         if let first = pending.first {
-            throw Self.error("it lacks migration \(first.number) (\(first.name)): run peal migrate")
+            throw Self.error("it lacks migration \(first.number) (\(first.name))", hint: "run: peal migrate")
         }
         if let breaking = unknown.first(where: \.isBreaking) {
             throw Self.error(
-                "its migration \(breaking.number) (\(breaking.name)) needs a newer binary: update this one"
+                "its migration \(breaking.number) (\(breaking.name)) needs a newer binary",
+                hint: "update this binary"
             )
         }
     }
@@ -56,11 +61,14 @@ package struct MigrationPlan: Sendable {
     package func checkCanMigrate() throws(PostgresError) {
         guard let newest = unknown.last else { return }
         throw Self.error(
-            "its migration \(newest.number) (\(newest.name)) is newer than this binary: migrate with the newer one"
+            "its migration \(newest.number) (\(newest.name)) is newer than this binary",
+            hint: "update this binary, or migrate with the newer one"
         )
     }
 
-    private static func error(_ message: String) -> PostgresError {
-        PostgresError(.schema, activity: "use the schema of the database", message: message)
+    private static let otherHistoryHint = "update this binary to the version that migrated the database"
+
+    private static func error(_ message: String, hint: String) -> PostgresError {
+        PostgresError(.schema, activity: "use the schema of the database", message: message, hint: hint)
     }
 }

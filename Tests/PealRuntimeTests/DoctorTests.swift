@@ -84,6 +84,47 @@ import Testing
         }
     }
 
+    @Test func `what migrate would refuse is not advised`() async throws {
+        let stories = [
+            "INSERT INTO peal.schema_version (number, name, is_breaking) VALUES (9001, 'later', true)",
+            """
+            INSERT INTO peal.schema_version (number, name, is_breaking)
+            SELECT max(number) + 1, 'later', true FROM peal.schema_version
+            """,
+            "DELETE FROM peal.schema_version WHERE number = 3",
+            "UPDATE peal.schema_version SET name = 'other' WHERE number = 3",
+        ]
+        for story in stories {
+            try await withDatabase { database in
+                let connection = try await database.connect()
+                _ = try await connection.query(SQLStatement(name: "doctor_test", text: story))
+                let schema = await examine(["PEAL_DATABASE_URL": database.connectionString])["schema"]
+                #expect(schema?.verdict == .problem, "\(story)")
+                #expect(schema?.advice.contains("update this binary") == true, "\(story): \(schema?.advice ?? "")")
+            }
+        }
+    }
+
+    @Test func `connections of every user are counted, whoever asks`() async throws {
+        try await withDatabase { database in
+            let role = "doctor_\(database.name)"
+            let others = try await [
+                database.connect(), database.connect(), database.connect(), database.connect(), database.connect(),
+            ]
+            try await others[0].execute("CREATE ROLE \(role) LOGIN IN ROLE peal_worker")
+            let url = database.connectionString.replacing("postgres@", with: "\(role)@")
+            let findings = await Doctor(
+                settings: Settings(variables: ["PEAL_DATABASE_URL": url]),
+                countsResults: false
+            ).examine()
+            #expect(findings.contains { $0.finding.hasSuffix("user \(role)") }, "\(findings)")
+            let used = findings.map(\.finding).first { $0.hasSuffix("connections are in use") }
+            let count = try #require(used?.split(separator: " ").first.flatMap { Int($0) })
+            #expect(count > others.count)
+            try await others[0].execute("DROP ROLE \(role)")
+        }
+    }
+
     @Test func `workers of other databases of the server are not counted`() async throws {
         try await withDatabase { database in
             try await withDatabase { other in

@@ -10,5 +10,7 @@ SELECT
     current_database()::text AS database_name,
     current_user::text AS user_name,
     current_setting('max_connections')::integer AS max_connections,
-    (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend') AS connections,
+    -- Of other users' sessions a role without pg_read_all_stats sees these two columns, and not the kind. What works for the
+    -- server itself lacks one of them.
+    (SELECT count(*) FROM pg_stat_activity WHERE datid IS NOT NULL AND usesysid IS NOT NULL) AS connections,
     has_database_privilege(current_database(), 'TEMPORARY') AS may_create_temporary

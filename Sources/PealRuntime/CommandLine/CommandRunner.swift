@@ -60,7 +60,7 @@ extension CommandError {
             let advice = "GRANT peal_worker TO the database user; 'peal migrate' needs the owner of the database"
             self.init(.failure, "could not \(error.activity)", at: error.message, advice: advice)
         } else if error.code == .schema {
-            self.init(.failure, "could not \(error.activity)", at: error.message)
+            self.init(.failure, "could not \(error.activity)", at: error.message, advice: error.hint ?? "")
         } else if let state = error.sqlState, Self.refusalClasses.contains(state.classCode) {
             self.init(.refused, error.message, at: error.detail ?? "", advice: error.hint ?? "")
         } else {

@@ -174,8 +174,7 @@ extension Doctor {
             try await Database.migrator().schemaRangeCheck(connection)
         } catch {
             let problem = CommandError(describing: error)
-            let advice = problem.advice.isEmpty ? "run: peal migrate" : problem.adviceOfDoctor()
-            return [DoctorFinding("schema", .problem, problem.whatAndWhere, advice: advice)]
+            return [DoctorFinding("schema", .problem, problem.whatAndWhere, advice: problem.adviceOfDoctor())]
         }
         do {
             return try await describeSchema(connection) + examineCredentials(connection)
