@@ -141,6 +141,8 @@ package actor PrivateCluster {
     }
 
     private func open() async throws(PostgresError) {
+        // What is there above it is looked at first, so that a place that is refused stays as it was.
+        try user.checkCanEnter(options.directory)
         for directory in [options.directory, socketDirectory] {
             try FileSystem.makeDirectory(directory)
             try user.own(directory)

@@ -123,9 +123,12 @@ struct ControlReader {
     let name: String
 
     func read(_ bytes: [UInt8]) throws(SimulatorError) -> Result {
-        guard let tree = JSONText.parse(bytes), let members = tree.members else {
-            throw fault("it is not a JSON object")
+        let tree: JSONValue
+        switch JSONText.parsed(bytes) {
+        case .success(let value): tree = value
+        case .failure(let place): throw fault("it is not JSON (at byte \(place.offset))")
         }
+        guard let members = tree.members else { throw fault("it is not a JSON object") }
         var result = Result()
         for member in members {
             switch member.name {

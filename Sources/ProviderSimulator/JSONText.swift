@@ -29,13 +29,29 @@ struct JSONText {
         return isObject ? .object(hasAps: hasAps) : .notObject
     }
 
+    /// Where a text stops being JSON.
+    struct Fault: Error, Equatable {
+        /// Bytes before the fault.
+        let offset: Int
+    }
+
     /// The tree of a whole text; nil if it is not JSON.
     static func parse(_ bytes: [UInt8]) -> JSONValue? {
-        guard (try? UTF8Span(validating: bytes.span)) != nil else { return nil }
+        try? parsed(bytes).get()
+    }
+
+    /// The tree of a whole text, or where it is not JSON.
+    static func parsed(_ bytes: [UInt8]) -> Result<JSONValue, Fault> {
+        do {
+            _ = try UTF8Span(validating: bytes.span)
+        } catch {
+            return .failure(Fault(offset: error.byteOffsets.lowerBound))
+        }
         var text = JSONText(bytes)
-        guard let value = text.value(depth: 0) else { return nil }
-        text.skipSpace()
-        return text.position == bytes.count ? value : nil
+        let value = text.value(depth: 0)
+        if value != nil { text.skipSpace() }
+        guard let value, text.position == bytes.count else { return .failure(Fault(offset: text.position)) }
+        return .success(value)
     }
 
     private var peek: UInt8? { position < bytes.count ? bytes[position] : nil }
@@ -130,7 +146,9 @@ struct JSONText {
             switch byte {
             case UInt8(ascii: "\""): return true
             case UInt8(ascii: "\\"): guard skipEscape() else { return false }
-            case 0..<0x20: return false
+            case 0..<0x20:
+                position -= 1
+                return false
             default: break
             }
         }
@@ -147,6 +165,7 @@ struct JSONText {
         case UInt8(ascii: "u"):
             return hexDigits() != nil
         default:
+            position -= 1
             return false
         }
     }

@@ -12,13 +12,16 @@ struct Listener: Sendable {
     init(role: ProviderRole, address: String, port: Int) throws(SimulatorError) {
         let place = "\(address):\(port) for \(role.rawValue)"
         guard let number = UInt16(exactly: port) else {
-            throw SimulatorError(code: .socket, context: "\(port) is not a port (0 to 65535)")
+            throw SimulatorError(code: .address, context: "\(port) is not a port (0 to 65535)")
         }
         var target = sockaddr_in()
         target.sin_family = sa_family_t(AF_INET)
         target.sin_port = number.bigEndian
         guard unsafe inet_pton(AF_INET, address, &target.sin_addr) == 1 else {
-            throw SimulatorError(code: .socket, context: "\(address) is not an IPv4 address; use for example 127.0.0.1")
+            throw SimulatorError(
+                code: .address,
+                context: "\(address) is not an IPv4 address; use for example 127.0.0.1"
+            )
         }
         let flags = Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue)
         let socket = Glibc.socket(AF_INET, flags, 0)

@@ -34,24 +34,26 @@ package final class ProviderSimulator: Sendable {
     package static func start(
         _ options: SimulatorOptions = SimulatorOptions()
     ) throws(SimulatorError) -> ProviderSimulator {
-        let simulator = try ProviderSimulator(options)
-        return simulator
+        if let asked = options.directory {
+            return try ProviderSimulator(options, directory: SimulatorFiles.ensureDirectory(asked), isOwn: false)
+        }
+        let directory = try SimulatorFiles.makeTemporaryDirectory()
+        do throws(SimulatorError) {
+            return try ProviderSimulator(options, directory: directory, isOwn: true)
+        } catch {
+            SimulatorFiles.removeDirectory(directory)
+            throw error
+        }
     }
 
-    private init(_ asked: SimulatorOptions) throws(SimulatorError) {
+    private init(_ asked: SimulatorOptions, directory: String, isOwn: Bool) throws(SimulatorError) {
         let options = try ControlFile.options(asked)
         self.options = options
         let identity = try TestIdentity.shared()
         let wakeup = try Wakeup()
         self.wakeup = wakeup
         clock = options.clock
-        let directory: String
-        if let asked = options.directory {
-            directory = try SimulatorFiles.ensureDirectory(asked)
-        } else {
-            directory = try SimulatorFiles.makeTemporaryDirectory()
-        }
-        ownDirectory = options.directory == nil ? directory : nil
+        ownDirectory = isOwn ? directory : nil
         caFile = directory + "/ca.pem"
         try SimulatorFiles.write(identity.certificate.authorityPEM, to: caFile, mode: 0o644)
         let control = SimulatorControl(latencyMilliseconds: options.latencyMilliseconds) { wakeup.wake() }

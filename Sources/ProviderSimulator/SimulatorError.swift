@@ -4,6 +4,8 @@ import Glibc
 package struct SimulatorError: Error, Sendable, CustomStringConvertible {
     /// What kind of fault it is; tests compare this, people read `description`.
     package enum Code: Sendable, Hashable {
+        /// An address or port that is none.
+        case address
         case socket
         case certificate
         case key

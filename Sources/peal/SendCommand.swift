@@ -41,6 +41,10 @@ extension Command {
             Example("peal send shop --audience '{\"all\":true}' --content @sale.json --dry-run", "counts the audience"),
         ]
     ) { arguments in
+        if arguments.flag("dry-run"), arguments.flag("wait") {
+            let what = "--dry-run sends nothing that --wait could wait for"
+            throw CommandError(.usage, what, advice: "leave one of them out")
+        }
         let request = try sendRequest(arguments)
         let connection = try await Database.open(purpose: "send")
         let jobs = Jobs(connection)

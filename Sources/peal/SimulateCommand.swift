@@ -69,7 +69,7 @@ enum SimulateCommand {
                 try simulator.writeCredentials(to: directory)
             }
         } catch let error as SimulatorError {
-            throw CommandError(.failure, error.description)
+            throw CommandError(status(of: error.code), error.description)
         }
         let isJSON = arguments.text("format") == "json"
         if isJSON {
@@ -85,6 +85,15 @@ enum SimulateCommand {
             try printSummary(simulator)
         }
         return .success
+    }
+
+    /// What was typed is a usage error, what stands in a file is refused, and the rest is the machine's.
+    private static func status(of code: SimulatorError.Code) -> ExitStatus {
+        switch code {
+        case .address: .usage
+        case .file, .control, .key: .refused
+        case .socket, .certificate, .thread, .session: .failure
+        }
     }
 
     /// Waits for Ctrl-C or SIGTERM; meanwhile a terminal shows the counts, once a second.

@@ -22,6 +22,7 @@ enum UpCommand {
 
     @concurrent
     private static func run(_ arguments: ParsedArguments) async throws -> ExitStatus {
+        let choices = try WorkerChoices(arguments)
         let settings = Settings.fromEnvironment()
         let logger = try settings.logger()
         let caFile = try settings.usableCAFile()
@@ -35,7 +36,7 @@ enum UpCommand {
                 database: WorkerCommand.database(database.url, logger: logger),
                 logger: logger
             )
-            try WorkerCommand.configure(&configuration, by: arguments)
+            choices.apply(to: &configuration)
             configuration.masterKey = database.masterKey
             // What was sealed under a lost key can be removed only while this runs.
             configuration.beginsWithForeignKey = true

@@ -38,6 +38,7 @@ enum WorkerCommand {
 
     @concurrent
     private static func run(_ arguments: ParsedArguments) async throws -> ExitStatus {
+        let choices = try WorkerChoices(arguments)
         let settings = Settings.fromEnvironment()
         let logger = try settings.logger()
         var configuration = WorkerConfiguration(
@@ -45,7 +46,7 @@ enum WorkerCommand {
             directDatabase: database(try settings.requireDirectDatabaseURL(), logger: logger),
             logger: logger
         )
-        try configure(&configuration, by: arguments)
+        choices.apply(to: &configuration)
         if configuration.roles.contains(.delivery) { configuration.masterKey = try settings.requireMasterKey() }
         configuration.caFile = try settings.usableCAFile()
         configuration.retentionDays = try settings.retentionDays()
@@ -59,38 +60,5 @@ enum WorkerCommand {
     /// The connection settings of a working process.
     static func database(_ url: String, logger: Logger) -> PostgresConfiguration {
         PostgresConfiguration(url, applicationName: "peal worker", logger: logger)
-    }
-
-    /// Reads the options that `worker` and `up` share.
-    static func configure(_ configuration: inout WorkerConfiguration, by arguments: ParsedArguments) throws {
-        if let roles = arguments.text("roles") {
-            configuration.roles = try Set(
-                words(roles, "roles", among: WorkerRole.allCases.map(\.rawValue)) {
-                    WorkerRole(rawValue: $0)
-                }
-            )
-        }
-        if let lanes = arguments.text("lanes") {
-            configuration.lanes = try Set(words(lanes, "lanes", among: Lane.allCases.map(\.name)) { Lane(name: $0) })
-        }
-        if let seconds = try arguments.integer("drain", in: 0...600) { configuration.drainLimit = .seconds(seconds) }
-    }
-
-    private static func words<Value>(
-        _ list: String,
-        _ option: String,
-        among known: [String],
-        _ value: (String) -> Value?
-    ) throws -> [Value] {
-        try list.split(separator: ",").map { word in
-            guard let value = value(String(word)) else {
-                throw CommandError(
-                    .usage,
-                    "'\(word)' is none of \(known.joined(separator: ", "))",
-                    at: "--\(option)"
-                )
-            }
-            return value
-        }
     }
 }

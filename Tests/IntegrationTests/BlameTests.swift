@@ -1,6 +1,7 @@
 import PealRuntime
 import ProviderSimulator
 import PushCore
+import Telemetry
 import TestSupport
 import Testing
 
@@ -28,7 +29,10 @@ import Testing
             pipeline.simulator.revokeAPNsKey(pipeline.simulator.keyID)
             pipeline.simulator.control.set { $0.oauth = .error("invalid_grant", description: "Invalid JWT Signature.") }
             let job = try await pipeline.send()
-            try await pipeline.withWorker { _ in try await pipeline.waitUntilCompleted(job) }
+            let log = try LogCapture()
+            let logger = Logger(level: .warning, output: log.output)
+            try await pipeline.withWorker(logger: logger) { _ in try await pipeline.waitUntilCompleted(job) }
+            #expect(log.text.contains("Invalid JWT Signature. Check project"), "\(log.text)")
             let status = try await pipeline.status(job)
             #expect(status.count("rejected") == 1_000, "\(status.byReason)")
             #expect(try await pipeline.fixture.number("SELECT count(disabled_at) FROM peal.device") == 0)

@@ -80,6 +80,71 @@ import Testing
         }
     }
 
+    @Test(
+        .timeLimit(.minutes(4)),
+        arguments: ["worker", "up"],
+        [
+            (["--lanes", ""], "--lanes"), (["--lanes=,"], "--lanes"), (["--lanes="], "--lanes"),
+            (["--roles", ""], "--roles"), (["--roles", ","], "--roles"), (["--roles", "foo"], "--roles"),
+            (["--roles", "fanout", "--lanes", "call"], "--lanes"), (["--drain", "x"], "--drain"),
+        ]
+    )
+    func `an option of a worker is refused before a database is asked for or made`(
+        command: String,
+        wrong: (words: [String], option: String)
+    ) async throws {
+        try await withScratchDirectory { directory in
+            let data = command == "up" ? ["--data", "\(directory)/data"] : []
+            let result = try await runPeal([command] + data + wrong.words, environment: [:])
+            #expect(result.status == 2, "\(result.output)")
+            #expect(result.output.contains(wrong.option), "\(result.output)")
+            #expect(try await runCommand(["ls", directory]).output.isEmpty)
+        }
+    }
+
+    @Test(.enabled(if: geteuid() == 0), .timeLimit(.minutes(4)))
+    func `peal up leaves nothing behind in a directory that PostgreSQL cannot enter`() async throws {
+        try await withScratchDirectory { directory in
+            unsafe chmod(directory, 0o700)
+            let refused = try await runPeal(["up", "--data", "\(directory)/data"], environment: [:])
+            #expect(refused.status == 1, "\(refused.output)")
+            #expect(refused.output.contains("cannot enter \(directory)"), "\(refused.output)")
+            #expect(try await runCommand(["ls", directory]).output.isEmpty)
+        }
+    }
+
+    @Test(.timeLimit(.minutes(4)))
+    func `a dry run does not wait for a send`() async throws {
+        let words = ["send", "shop", "--audience", "{}", "--content", "{}", "--wait", "--dry-run"]
+        let result = try await runPeal(words, environment: [:])
+        #expect(result.status == 2, "\(result.output)")
+        #expect(result.output.contains("--dry-run") && result.output.contains("--wait"), "\(result.output)")
+    }
+
+    @Test(.timeLimit(.minutes(4)))
+    func `a simulator that does not start leaves nothing behind`() async throws {
+        let taken = try ProviderSimulator.start()
+        defer { taken.stop() }
+        let port = taken.endpoint(.apnsProduction).port
+        let cases: [(option: String, status: Int32, text: String)] = [
+            ("--bind=nope", 2, "nope is not an IPv4 address"), ("--ledger=/nonexistent/x", 4, "/nonexistent/x"),
+            ("--control=/nonexistent/x", 4, "/nonexistent/x"), ("--control=/dev/null", 4, "it is not JSON (at byte 0)"),
+            ("--base-port=\(port)", 1, "choose another --base-port"),
+        ]
+        // Its files are told from those of other tests by a mode that nobody else gives.
+        let script = """
+            umask 0026; peal simulate "$1"; status=$?
+            find /tmp -maxdepth 2 -path '/tmp/peal-simulator-*/ca.pem' -perm 0640 -printf 'left: %h\n'
+            exit $status
+            """
+        for (option, status, text) in cases {
+            let result = try await runCommand(["sh", "-c", script, "sh", option])
+            #expect(result.status == status, "\(result.output)")
+            #expect(result.output.contains(text), "\(result.output)")
+            #expect(!result.output.contains("left: "), "\(result.output)")
+        }
+    }
+
     @Test(.timeLimit(.minutes(4)), arguments: [["worker"], ["app", "list"], ["migrate"], ["job", "list"]])
     func `a database that is down ends a command with status 3 and says what to check`(words: [String]) async throws {
         let environment = [

@@ -199,7 +199,9 @@ import Testing
     @Test func `a file that is no JSON is named as such`() {
         let key = Array("-----BEGIN PRIVATE KEY-----\n".utf8)
         let error = #expect(throws: CommandError.self) { try FCMCredential(json: key, source: "key.p8") }
-        #expect(error?.description.contains("not JSON") == true && error?.location == "key.p8")
+        #expect(error?.what.contains("it is a PEM key, as APNs has it") == true && error?.location == "key.p8")
+        let text = #expect(throws: CommandError.self) { try FCMCredential(json: Array("x".utf8), source: "a.json") }
+        #expect(text?.description.contains("not JSON") == true && text?.location == "a.json")
     }
 
     @Test func `a damaged key is refused when it is added, not at the first message`() throws {

@@ -137,7 +137,20 @@ import Testing
             let job = try await jobs.send(
                 SendRequest(app: "shop", audience: #"{"all":true}"#, content: #"{"title":"Hello"}"#)
             )
-            #expect(try await jobs.status(job.id).endLines() == ["\(job.id) available: an empty audience"])
+            #expect(try await jobs.status(job.id).endLines() == ["\(job.id) available"])
+            // Ended before anybody was counted: that is no empty audience.
+            let ends = [
+                ("state = 'cancelled', cancelled_at = now(), completed_at = now()", "cancelled"),
+                ("state = 'discarded', failure = 'gone', completed_at = now()", "discarded"),
+                ("state = 'completed', failure = NULL, cancelled_at = NULL", "completed: an empty audience"),
+            ]
+            for (change, end) in ends {
+                let other = try await jobs.send(
+                    SendRequest(app: "shop", audience: #"{"all":true}"#, content: #"{"title":"Hello"}"#)
+                )
+                try await run("UPDATE peal.job SET \(change) WHERE id = '\(other.id)'", connection)
+                #expect(try await jobs.status(other.id).endLines() == ["\(other.id) \(end)"])
+            }
             try await run(
                 """
                 INSERT INTO peal.job_stat (job_id, outcome, reason, n)

@@ -54,6 +54,18 @@ import Testing
         #expect(error?.description.contains(path) == true)
     }
 
+    @Test(arguments: [
+        ("{\"rules\": [}", 11), ("{\"rules\": []} x", 14), ("{\"latency_ms\": 1,}", 17), ("", 0), (#"{"a": "\x"}"#, 8),
+        ("{\"a\": \"\u{1}\"}", 7),
+    ])
+    func `text that is no JSON is refused with its place`(text: String, place: Int) throws {
+        let path = try TemporaryFile.path("control.json")
+        defer { TemporaryFile.remove(path) }
+        try TemporaryFile.write(text, to: path)
+        let error = #expect(throws: SimulatorError.self) { _ = try Fixture { $0.controlFile = path } }
+        #expect(error?.description.contains("it is not JSON (at byte \(place))") == true, "\(error?.description ?? "")")
+    }
+
     @Test func `every form that is documented is understood`() throws {
         let path = try TemporaryFile.path("control.json")
         defer { TemporaryFile.remove(path) }

@@ -15,6 +15,9 @@ enum GoogleToken {
         let description: String
         /// Asking again as it is will not help.
         let isFinal: Bool
+
+        /// The description with its full stop, which the endpoint writes or does not.
+        var sentence: String { description.hasSuffix(".") ? description : description + "." }
     }
 
     /// The signed assertion of a service account.

@@ -134,7 +134,7 @@ actor ProviderTokens {
             record.failures += 1
             record.lastReason = refusal?.reason ?? "provider_token_unavailable"
             // Settings are worth a look only where the provider found fault with them.
-            record.lastDetail = refusal.map { "\($0.description). \(credential.settingsHint)" } ?? "\(error)"
+            record.lastDetail = refusal.map { "\($0.sentence) \(credential.settingsHint)" } ?? "\(error)"
             record.lastIsRefusal = refusal?.isFinal ?? false
             let retryAt = ContinuousClock.now + backoff.delay(afterFailures: record.failures, atLeast: .seconds(1))
             record.retryAt = retryAt

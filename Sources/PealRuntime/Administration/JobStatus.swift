@@ -65,7 +65,9 @@ package struct JobStatus: Sendable {
 
     /// How it ended, for people: its outcomes, and below them the reasons of those that have one.
     package func endLines() throws -> [String] {
-        var lines = ["\(id) \(state): \(summary.isEmpty ? "an empty audience" : summary)"]
+        // Only of a completed job everybody was counted.
+        let outcome = summary.isEmpty && state == "completed" ? "an empty audience" : summary
+        var lines = [outcome.isEmpty ? "\(id) \(state)" : "\(id) \(state): \(outcome)"]
         let reasons = try reasonSummary()
         if !reasons.isEmpty { lines.append("reasons: \(reasons)") }
         return lines

@@ -22,7 +22,22 @@ package struct EmbeddedDatabase: Sendable {
         settings: Settings,
         logger: Logger
     ) async throws -> EmbeddedDatabase {
-        let directory = try absolutePath(makeDirectory(directory))
+        let isNew = try makeDirectory(directory)
+        let directory = try absolutePath(directory)
+        do {
+            return try await start(in: directory, settings: settings, logger: logger)
+        } catch {
+            // Where a start was refused before it kept anything, the directory goes too; one that holds something stays.
+            if isNew { unsafe rmdir(directory) }
+            throw error
+        }
+    }
+
+    private static func start(
+        in directory: String,
+        settings: Settings,
+        logger: Logger
+    ) async throws -> EmbeddedDatabase {
         let options = PrivateClusterOptions(directory: "\(directory)/postgres", logger: logger)
         let ownKeyFile = "\(directory)/master.key"
         let (masterKey, masterKeyFile, isNew) = try masterKey(settings, directory: directory, cluster: options)
@@ -134,9 +149,11 @@ package struct EmbeddedDatabase: Sendable {
         "'" + text.split(separator: "'", omittingEmptySubsequences: false).joined(separator: #"'\''"#) + "'"
     }
 
-    private static func makeDirectory(_ path: String) throws -> String {
+    /// Makes the data directory; false when it was there.
+    private static func makeDirectory(_ path: String) throws -> Bool {
         // The server may run as another user, who must be able to pass through.
-        if unsafe mkdir(path, 0o755) != 0, errno != EEXIST {
+        if unsafe mkdir(path, 0o755) == 0 { return true }
+        guard errno == EEXIST else {
             throw CommandError(
                 .refused,
                 "cannot make the data directory: \(SystemError.text(errno))",
@@ -144,7 +161,7 @@ package struct EmbeddedDatabase: Sendable {
                 advice: "name another with --data DIR"
             )
         }
-        return path
+        return false
     }
 
     private static func absolutePath(_ path: String) throws -> String {

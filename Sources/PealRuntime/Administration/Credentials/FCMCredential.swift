@@ -36,6 +36,9 @@ package struct FCMCredential: Sendable {
     }
 
     private static func object(_ json: [UInt8], _ source: String) throws(CommandError) -> JSONObject {
+        if json.starts(with: Array("-----BEGIN".utf8)) {
+            throw refusal("it is a PEM key, as APNs has it; expected is the service account's JSON file", source)
+        }
         let value: JSONValue
         do {
             // Editors on other systems begin a file with a byte order mark.
