@@ -285,6 +285,41 @@ import Testing
         }
     }
 
+    @Test func `tokens about which FCM is asked and does not answer hold up no other dead token`() async throws {
+        try await DeliveryRig.with { rig in
+            let silent = try await rig.addApp("silent")
+            try await rig.addFCM(silent)
+            let other = try await rig.addApp("talk")
+            try await rig.addFCM(other)
+            let doubtful = (0..<45).map { "doubt-\($0)" }
+            let suspects = try await rig.addDevices(
+                silent,
+                tokens: (0..<200).map { "plain-\($0)" } + doubtful,
+                channel: "android"
+            )
+            let gone = (0..<5).map { "gone-\($0)" }
+            let others = try await rig.addDevices(other, tokens: ["there"] + gone, channel: "android")
+            rig.simulator.control.set(rules: [
+                Rule(.fault(.invalidToken), tokenPrefix: "doubt-", scope: .token, times: 1),
+                Rule(.silence, tokenPrefix: "doubt-"), Rule(.fault(.unregistered), tokenPrefix: "gone-"),
+            ])
+            let first = try await rig.addJob("silent", devices: suspects) { $0.route = .fcm }
+            try await rig.deliver { service in
+                #expect(try await rig.waitUntilDone(first))
+                #expect(try await rig.wait { rig.simulator.ledger.requests().contains(where: \.validateOnly) })
+                let second = try await rig.addJob("talk", devices: others) { $0.route = .fcm }
+                service.wake(.campaign)
+                #expect(try await rig.waitUntilDone(second))
+                let expected = Dictionary(uniqueKeysWithValues: gone.map { ($0, "UNREGISTERED") })
+                #expect(try await rig.wait { try await disabled(rig) == expected })
+            }
+            let questions = rig.simulator.ledger.requests().filter(\.validateOnly)
+            #expect(questions.count <= 20, "after the first that has no answer no more are asked")
+            #expect(try await disabled(rig).count == gone.count)
+            #expect(try await rig.accountingFaults() == 0)
+        }
+    }
+
     @Test func `a refusal that somebody has to mend is warned of once, not for each recipient`() async throws {
         try await DeliveryRig.with { rig in
             let app = try await rig.addApp("shop")

@@ -109,6 +109,28 @@ import Testing
         }
     }
 
+    @Test func `questions of one credential take half of the places, and none after one without an answer`() {
+        func version(_ id: Int64) -> ProviderCredential.Version {
+            ProviderCredential.Version(id: CredentialID(id), updatedAt: WallClock.Instant(microsecondsSinceEpoch: 0))
+        }
+        var questions = TokenQuestions<Int64>()
+        for _ in 0..<50 { questions.add(1, of: version(1)) }
+        var asked = 0
+        while questions.next() != nil { asked += 1 }
+        #expect(asked == 10)
+        for _ in 0..<50 { questions.add(2, of: version(2)) }
+        for _ in 0..<10 { #expect(questions.next() == 2) }
+        #expect(questions.next() == nil)
+        questions.answered(of: version(1))
+        #expect(questions.next() == 1)
+        for _ in 0..<10 { questions.unanswered(of: version(1)) }
+        #expect(questions.next() == nil, "the other credential has its half")
+        for _ in 0..<10 { questions.answered(of: version(2)) }
+        #expect(questions.next() == 2)
+        questions.unanswered(of: version(2))
+        #expect(questions.isEmpty)
+    }
+
     @Test func `reasons are kept short, clean and bounded`() {
         var table = ReasonTable()
         #expect(table.index(of: "") == .none)

@@ -68,14 +68,41 @@ import Testing
         }
     }
 
-    /// What is asked of others may take 15 seconds, the stop may not.
-    private func expectPromptStop(of worker: Worker, within limit: Duration, _ rig: DeliveryRig) async throws {
+    @Test(arguments: [Duration.milliseconds(100), .seconds(60)])
+    func `a stop waits no longer than for one question for a provider that is asked about tokens and is silent`(
+        limit: Duration
+    ) async throws {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addFCM(app)
+            let tokens = (0..<200).map { "plain-\($0)" } + (0..<45).map { "doubt-\($0)" }
+            let devices = try await rig.addDevices(app, tokens: tokens, channel: "android")
+            rig.simulator.control.set(rules: [
+                Rule(.fault(.invalidToken), tokenPrefix: "doubt-", scope: .token, times: 1),
+                Rule(.silence, tokenPrefix: "doubt-"),
+            ])
+            let job = try await rig.addJob("shop", devices: devices) { $0.route = .fcm }
+            let worker = try await rig.startWorker()
+            #expect(try await rig.waitUntilDone(job))
+            #expect(try await rig.wait { rig.simulator.ledger.requests().contains(where: \.validateOnly) })
+            try await expectPromptStop(of: worker, within: limit, upTo: .seconds(30), rig)
+            #expect(try await rig.number("SELECT count(*) FROM peal.device WHERE disabled_at IS NOT NULL") == 0)
+        }
+    }
+
+    /// What is asked of others may take long, the stop may not.
+    private func expectPromptStop(
+        of worker: Worker,
+        within limit: Duration,
+        upTo longest: Duration = .seconds(10),
+        _ rig: DeliveryRig
+    ) async throws {
         let hasEnded = Mutex(false)
         let stopping = Task {
             await worker.stop(within: limit)
             hasEnded.withLock { $0 = true }
         }
-        #expect(try await rig.wait(upTo: .seconds(10)) { hasEnded.withLock { $0 } })
+        #expect(try await rig.wait(upTo: longest) { hasEnded.withLock { $0 } })
         await stopping.value
     }
 

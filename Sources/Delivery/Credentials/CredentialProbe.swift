@@ -154,14 +154,27 @@ package struct CredentialProbe: Sendable {
             let body = builder.makeBody(.bytes(builder.store(#"{"aps":{"content-available":1}}"#)))
             try builder.add(path: builder.store("/3/device/\(apnsToken(for: credential.id))"), body: body)
         case .fcm(let projectID, _, _, _, _):
-            return try validation(of: Array("peal-credential-verify".utf8), project: projectID)
+            return try validation(
+                of: Array("peal-credential-verify".utf8),
+                project: projectID,
+                within: timeLimit
+            )
         }
         return builder.finish()
     }
 
     /// A minimal message that FCM checks and does not deliver.
-    static func validation(of token: [UInt8], project: String) throws(HTTP2Error) -> RequestBatch {
-        var builder = RequestBatchBuilder(timeLimit: timeLimit, reserving: 1, bytesEach: 512)
+    ///
+    /// - Parameters:
+    ///   - deadline: it is not sent after this moment.
+    ///   - timeLimit: how long the answer may take once it is sent.
+    static func validation(
+        of token: [UInt8],
+        project: String,
+        deadline: WallClock.Instant? = nil,
+        within timeLimit: Duration
+    ) throws(HTTP2Error) -> RequestBatch {
+        var builder = RequestBatchBuilder(deadline: deadline, timeLimit: timeLimit, reserving: 1, bytesEach: 512)
         try builder.addField("content-type", value: "application/json")
         var text = ByteWriter(capacity: 256)
         text.append(json: .string(String(decoding: token, as: UTF8.self)))

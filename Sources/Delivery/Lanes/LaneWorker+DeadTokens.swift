@@ -1,4 +1,3 @@
-import HTTP2
 import Postgres
 import PushCore
 import SQLText
@@ -15,57 +14,7 @@ extension LaneWorker {
         noteDead(word.certainty, device, under: credential)
     }
 
-    /// FCM refused a message in words that fit a bad token as well as a bad message: what it says to a minimal message
-    /// that it does not deliver tells which.
-    ///
-    /// Best effort, and bounded: each job may have twenty tokens examined that turn out to be good, so a faulty payload
-    /// costs twenty requests, not one for each recipient.
-    func examineToken(reason: String, in batch: BatchInHand, _ index: Int) {
-        guard let credential = batch.dispatch?.credential, case .fcm = credential.account,
-            let left = jobs[batch.row.job]?.examinationsLeft, left > 0,
-            let device = DeadDevice(batch, index, since: nil, reason: reason)
-        else { return }
-        jobs[batch.row.job]?.examinationsLeft = left - 1
-        run(.examine(device, of: batch.row.job, credential))
-    }
-
-    func examine(_ device: DeadDevice, of job: JobID, under credential: ProviderCredential) async {
-        guard let certainty = await wordOnToken(of: device, under: credential) else { return }
-        noteDead(certainty, device, under: credential)
-        jobs[job]?.examinationsLeft += 1
-        inbox.signal.wake()
-    }
-
-    /// What FCM says to a minimal message that it does not deliver. Nil where it does not refuse the token or cannot be
-    /// asked now: only a refusal says something, FCM does not promise that `validate_only` finds every dead token.
-    private func wordOnToken(
-        of device: DeadDevice,
-        under credential: ProviderCredential
-    ) async -> DeadToken.Certainty? {
-        guard let bearer = bearers[credential.version], case .fcm(let project, _, _, _, _) = credential.account,
-            holds.hold(of: credential.counted, now: .now) == nil
-        else { return nil }
-        do {
-            let pool = try pools.pool(for: credential, bearer: bearer)
-            let request = try CredentialProbe.validation(of: device.token, project: project)
-            let response = try await client.send(request, to: pool)
-            let verdict = FCMResponse.interpret(status: response.status, body: response.body.span)
-            return switch verdict.disposition {
-            case .deadToken(let word) where word.certainty != .unconfirmed: word.certainty
-            case .deadToken, .payloadFault: .orConfiguration
-            default: nil
-            }
-        } catch {
-            logger.debug(
-                "A token under suspicion could not be examined",
-                [.credentialID: .describing(credential.id), .errorMessage: .describing(error)]
-            )
-            return nil
-        }
-    }
-
-    private func noteDead(_ certainty: DeadToken.Certainty, _ device: DeadDevice, under credential: ProviderCredential)
-    {
+    func noteDead(_ certainty: DeadToken.Certainty, _ device: DeadDevice, under credential: ProviderCredential) {
         switch certainty {
         case .stated:
             deadDevices.append(device)
@@ -113,8 +62,6 @@ extension LaneWorker {
     /// So much waits at most while the database or a lock holds it up. What is left out is said again by the next push.
     private static let reportLimit = 256
     private static let deviceLimit = 10_000
-    /// So many tokens are asked about at once.
-    private static let questionLimit = 20
     /// How often a device that is locked is tried, with growing waits.
     private static let lockLimit = 10
     private static let lockBackoff = Backoff(first: .seconds(1), longest: .seconds(60))
@@ -130,18 +77,20 @@ extension LaneWorker {
 
     /// While stopping, with everything written: true when nothing is left to follow.
     func followLastDeadTokens(now: ContinuousClock.Instant) async -> Bool {
+        await endQuestions(now: now)
         guard !isFollowingDeadTokens else { return false }
-        if tokenReports.isEmpty, deadDevices.isEmpty { return true }
-        guard deadTokenFailures == 0 || now >= deadTokensDueAt else { return false }
-        isFollowingDeadTokens = true
-        await followDeadTokens(isLast: true)
-        return tokenReports.isEmpty && deadDevices.isEmpty
+        if !tokenReports.isEmpty || !deadDevices.isEmpty {
+            guard deadTokenFailures == 0 || now >= deadTokensDueAt else { return false }
+            isFollowingDeadTokens = true
+            await followDeadTokens(isLast: true)
+        }
+        return tokenReports.isEmpty && deadDevices.isEmpty && questions.isEmpty
     }
 
     /// Has the reports judged, and disables the devices whose tokens are believed to be dead; one statement for each
     /// credential and app of which something was said.
     ///
-    /// - Parameter isLast: there will be no other time: every device is tried now, and once.
+    /// - Parameter isLast: we stop: every device is tried now, and once.
     func followDeadTokens(isLast: Bool = false) async {
         defer {
             isFollowingDeadTokens = false
@@ -199,11 +148,16 @@ extension LaneWorker {
         )
         let isProven = try rows.bool(0, 0)
         let isHigh = try rows.bool(0, 1)
-        if isProven { deadDevices += report.others }
-        if isProven, !isHigh, report.mayDisableSuspects { deadDevices += report.suspects }
+        if isProven { believe(report.others) }
+        if isProven, !isHigh, report.mayDisableSuspects { believe(report.suspects) }
         if try rows.bool(0, 2) {
             noteTurn(version.id, isHeld: isHigh || !isProven, isProven: isProven, suspected: try rows.int32(0, 3))
         }
+    }
+
+    private func believe(_ devices: [DeadDevice]) {
+        deadDevices += devices.filter { $0.toConfirmWith == nil }
+        ask(about: devices.filter { $0.toConfirmWith != nil })
     }
 
     private func noteTurn(_ credential: CredentialID, isHeld: Bool, isProven: Bool, suspected: Int32) {
@@ -224,9 +178,8 @@ extension LaneWorker {
     /// Disables devices by compare-and-set, app by app. What is locked is tried again later.
     private func disableDeadDevices(isLast: Bool) async throws {
         let now = ContinuousClock.now
-        let candidates = deadDevices.filter { isLast || $0.dueAt <= now }
+        var due = Dictionary(grouping: deadDevices.filter { isLast || $0.dueAt <= now }, by: \.app)
         deadDevices.removeAll { isLast || $0.dueAt <= now }
-        var due = Dictionary(grouping: await confirmed(candidates), by: \.app)
         // Others may have been added meanwhile.
         defer { deadDevices = Array((deadDevices + due.values.joined()).prefix(Self.deviceLimit)) }
         for (app, devices) in due {
@@ -249,31 +202,6 @@ extension LaneWorker {
             )
             if !locked.isEmpty { tryAgain(sorted.filter { locked.contains($0.device) }, of: app, isLast: isLast) }
         }
-    }
-
-    /// The devices without those whose tokens were refused in words that are no promise and not refused once more.
-    /// Nothing is lost with them: the next push says it again.
-    private func confirmed(_ devices: [DeadDevice]) async -> [DeadDevice] {
-        var confirmed = devices.filter { $0.toConfirmWith == nil }
-        let questions = devices.filter { $0.toConfirmWith != nil }
-        for start in stride(from: 0, to: questions.count, by: Self.questionLimit) {
-            await withTaskGroup(of: DeadDevice?.self) { group in
-                for device in questions[start...].prefix(Self.questionLimit) {
-                    group.addTask { await self.confirm(device) }
-                }
-                for await device in group.compactMap(\.self) { confirmed.append(device) }
-            }
-        }
-        return confirmed
-    }
-
-    private func confirm(_ device: DeadDevice) async -> DeadDevice? {
-        guard let credential = device.toConfirmWith, await wordOnToken(of: device, under: credential) != nil else {
-            return nil
-        }
-        var device = device
-        device.toConfirmWith = nil
-        return device
     }
 
     private func tryAgain(_ devices: [DeadDevice], of app: AppID, isLast: Bool) {

@@ -6,9 +6,10 @@ import Telemetry
 
 /// Serves one lane: claims batches, sends their messages, settles what comes back and writes it.
 ///
-/// Three loops of one actor share the batches in hand: taking in, settling and flushing, tending credentials. The taking
-/// in reads with one connection and the flush writes with another, so that neither waits for the other; what is noted of
-/// credentials and devices goes over connections that all lanes share, so that nothing waits for it.
+/// Four loops of one actor: taking in, settling and flushing, tending credentials, asking about tokens. The first three
+/// share the batches in hand. The taking in reads with one connection and the flush writes with another, so that neither
+/// waits for the other; what is noted of credentials and devices goes over connections that all lanes share, so that
+/// nothing waits for it.
 actor LaneWorker {
     let lane: Lane
     let slot: Int16
@@ -28,6 +29,7 @@ actor LaneWorker {
     /// Raised when there may be something to claim.
     nonisolated let intakeSignal = WakeSignal()
     nonisolated let credentialSignal = WakeSignal()
+    nonisolated let questionSignal = WakeSignal()
 
     var pools: ConnectionPools
     var batches: [Int: BatchInHand] = [:]
@@ -57,6 +59,9 @@ actor LaneWorker {
     var isFollowingDeadTokens = false
     var deadTokenFailures = 0
     var deadTokensDueAt: ContinuousClock.Instant
+    var questions = TokenQuestions<DeadDevice>()
+    /// While stopping: until when answers are waited for.
+    var questionsEndAt: ContinuousClock.Instant?
 
     // Taking in.
     var floor: ClaimFloor
@@ -136,6 +141,7 @@ actor LaneWorker {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.takeIn() }
             group.addTask { await self.tendCredentials() }
+            group.addTask { await self.askAboutTokens() }
             await settle()
             // Whoever still asks a provider about a credential or a token asks for nobody, and gets an answer now.
             await client.stop(within: .zero)
