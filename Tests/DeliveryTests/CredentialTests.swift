@@ -179,6 +179,32 @@ import Testing
         }
     }
 
+    @Test func `case 91: what is held waits until shortly before its expiry, however long the wait`()
+        async throws
+    {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop", onCredentialFailure: "hold")
+            let wrong = try rig.simulator.makeAPNsKey()
+            rig.simulator.revokeAPNsKey(wrong.keyID)
+            try await rig.addAPNs(app, key: wrong)
+            let devices = try await rig.addDevices(app, tokens: DeliveryRig.tokens(50))
+            // The next look at a credential that is held comes after 60 seconds.
+            let job = try await rig.addJob("shop", devices: devices) { $0.expiresIn = 50 }
+            try await rig.deliver { service in
+                let isOver = try await rig.wait { try await rig.number("SELECT count(*) FROM peal.batch") == 0 }
+                #expect(isOver)
+                #expect(try await rig.outcomes(job).isEmpty)
+                #expect(try await rig.remaining(job) == 50)
+                try await rig.addAPNs(app)
+                try await rig.promoteAll()
+                service.wake(.campaign)
+                #expect(try await rig.waitUntilDone(job))
+            }
+            #expect(try await rig.outcomes(job) == ["accepted": 50])
+            #expect(try await rig.accountingFaults() == 0)
+        }
+    }
+
     @Test func `promise 8: a provider that is busy when it is asked about a credential has not accepted it`()
         async throws
     {

@@ -87,14 +87,13 @@ import Testing
 
     @Test func `waits of a batch fall into few groups`() {
         var delays = Delays()
-        let reason = ReasonTable.Index.none
         for index in 0..<100 {
-            delays.add(index, size: 100, due: .after(.milliseconds(index * 10)), attempt: 2, reason: reason, sentTo: 0)
+            add(index, to: &delays, wait: .milliseconds(index * 10))
         }
         #expect(delays.groups.count <= 2)
         #expect(delays.groups.map { $0.done.count - $0.done.setCount }.reduce(0, +) == 100)
         for index in 0..<100 {
-            delays.add(index, size: 100, due: .after(.seconds(3_000 + index)), attempt: 3, reason: reason, sentTo: 0)
+            add(index, to: &delays, wait: .seconds(3_000 + index))
         }
         #expect(delays.groups.count <= 4)
     }
@@ -103,10 +102,42 @@ import Testing
         for milliseconds in [1, 999, 1_000, 1_001, 3_999, 4_000, 7_777, 899_999] {
             var delays = Delays()
             let wait = Duration.milliseconds(milliseconds)
-            delays.add(0, size: 1, due: .after(wait), attempt: 2, reason: .none, sentTo: 0)
+            add(0, to: &delays, wait: wait)
             guard case .after(let rounded) = delays.groups[0].due else { continue }
             #expect(rounded >= wait && rounded <= wait * 1.5 + .seconds(1))
         }
+    }
+
+    @Test(arguments: [33_000, 54_000, 899_999, 86_400_000])
+    func `a wait is not rounded up beyond the last chance before the expiry`(milliseconds: Int) {
+        var delays = Delays()
+        let wait = Duration.milliseconds(milliseconds)
+        add(0, to: &delays, wait: wait, timeLeft: wait + .seconds(3))
+        guard case .after(let rounded) = delays.groups[0].due else { return }
+        #expect(rounded >= wait && rounded <= wait + .seconds(2))
+    }
+
+    private func add(_ index: Int, to delays: inout Delays, wait: Duration, timeLeft: Duration = .seconds(1_000_000)) {
+        delays.add(
+            index,
+            size: 100,
+            due: .after(wait),
+            timeLeft: timeLeft,
+            attempt: 2,
+            reason: .none,
+            sentTo: 0
+        )
+    }
+
+    @Test func `what is set aside as a whole comes back before its expiry, unless nothing can go out by then`() {
+        func wait(_ wished: Int, atLeast minimum: Int = 0, left: Double) -> Duration? {
+            Delay.wait(.seconds(wished), atLeast: .seconds(minimum), timeLeft: .seconds(left))
+        }
+        #expect(wait(60, left: 3_600) == .seconds(60))
+        #expect(wait(60, left: 60.5) == .seconds(59) && wait(60, left: 2.5) == .seconds(1))
+        #expect(wait(60, left: 1.9) == nil && wait(1, left: 0.5) == nil && wait(60, left: -5) == nil)
+        #expect(wait(65, atLeast: 60, left: 63.5) == .seconds(62))
+        #expect(wait(65, atLeast: 60, left: 60.5) == .seconds(60) && wait(65, atLeast: 60, left: 60) == nil)
     }
 
     @Test func `questions of one credential take half of the places, and none after one without an answer`() {

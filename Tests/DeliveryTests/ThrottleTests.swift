@@ -63,6 +63,27 @@ import Testing
         }
     }
 
+    @Test func `case 79: what expires before Retry-After is over expires at once`() async throws {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addFCM(app)
+            let devices = try await rig.addDevices(app, tokens: (0..<200).map { "t\($0)" }, channel: "android")
+            rig.simulator.control.set(rules: [
+                Rule(.fault(.quota), retryAfter: .seconds(120), times: 1), Rule(.accept, delayMilliseconds: 20),
+            ])
+            let job = try await rig.addJob("shop", devices: devices) {
+                $0.route = .fcm
+                $0.batchSize = 50
+                $0.expiresIn = 60
+            }
+            #expect(try await rig.send(job))
+            let outcomes = try await rig.outcomes(job)
+            #expect(Set(outcomes.keys).isSubset(of: ["accepted", "expired:QUOTA_EXCEEDED"]), "\(outcomes)")
+            #expect(outcomes["expired:QUOTA_EXCEEDED", default: 0] > 0)
+            #expect(try await rig.accountingFaults() == 0)
+        }
+    }
+
     @Test func `case 79: another process and another app of the project wait too, other projects do not`() async throws
     {
         try await withFCM(devices: 5) { rig, _ in

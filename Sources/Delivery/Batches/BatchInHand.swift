@@ -56,6 +56,8 @@ final class BatchInHand {
     var failureReason: ReasonTable.Index = .none
     /// How long the rest waits when the batch is delayed as a whole.
     var restWait: Duration = .seconds(60)
+    /// Nothing of it can go out before that: its expiry does not shorten this wait.
+    var restMinimum: Duration = .zero
     /// What was submitted was taken back, because the lease was not renewed in time.
     var isTakenBack = false
 

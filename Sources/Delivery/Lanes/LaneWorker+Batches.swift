@@ -45,9 +45,12 @@ extension LaneWorker {
         advance(batch)
     }
 
-    /// Sets the rest of a batch aside for a while.
-    func delay(_ batch: BatchInHand, by wait: Duration, reason: String) {
+    /// Sets the rest of a batch aside for a while: shortly before its expiry it gets a last chance.
+    ///
+    /// - Parameter minimum: what of the wait is no guess: nothing can go out before, and what expires by then expires now.
+    func delay(_ batch: BatchInHand, by wait: Duration, atLeast minimum: Duration = .zero, reason: String) {
         batch.restWait = max(wait, .seconds(1))
+        batch.restMinimum = minimum
         batch.failureReason = reasons.index(of: reason)
         withdraw(batch, .delayed)
     }
@@ -92,19 +95,24 @@ extension LaneWorker {
             recordRest(batch, .rejected, reason: batch.failureReason)
         case .held:
             setRestAside(batch, due: .held)
-        case .delayed where batch.deadline - WallClock.now() <= batch.restWait:
-            recordRest(batch, .expired, reason: batch.failureReason)
         case .delayed:
-            setRestAside(batch, due: .after(batch.restWait))
+            let timeLeft = batch.deadline - WallClock.now()
+            if let wait = Delay.wait(batch.restWait, atLeast: batch.restMinimum, timeLeft: timeLeft) {
+                setRestAside(batch, due: .after(wait))
+            } else {
+                recordRest(batch, .expired, reason: batch.failureReason)
+            }
         }
     }
 
     private func setRestAside(_ batch: BatchInHand, due: Delay.Due) {
+        let timeLeft = batch.deadline - WallClock.now()
         batch.finishRest { index in
             batch.delays.add(
                 index,
                 size: batch.row.size,
                 due: due,
+                timeLeft: timeLeft,
                 attempt: batch.row.attempt,
                 reason: batch.failureReason,
                 sentTo: batch.row.sentTo

@@ -47,7 +47,8 @@ extension LaneWorker {
                     ]
                 )
                 tokenReports.append((version, report))
-                for batch in users { delay(batch, by: until - now, reason: "too_many_dead_tokens") }
+                let wait = until - now
+                for batch in users { delay(batch, by: wait, atLeast: wait, reason: "too_many_dead_tokens") }
             }
             breakers[version] = breaker
         }

@@ -253,7 +253,8 @@ extension LaneWorker {
     func send(_ batch: BatchInHand, with credential: ProviderCredential) {
         guard batch.lifecycle.isSending, batch.dispatch == nil else { return }
         if let hold = breakers[credential.version]?.heldUntil, hold > .now {
-            return delay(batch, by: hold - .now, reason: "too_many_dead_tokens")
+            let wait = hold - .now
+            return delay(batch, by: wait, atLeast: wait, reason: "too_many_dead_tokens")
         }
         if let until = gates[credential.version]?.heldUntil {
             if until > .now { return delay(batch, by: until - .now, reason: APNsReason.expiredProviderToken) }

@@ -234,10 +234,11 @@ extension LaneWorker {
         }
         // What a worker or an attempt before this one may have sent stays in doubt, whatever becomes of this attempt.
         let wasDoubtful = index < batch.row.sentTo
+        let timeLeft = batch.deadline - WallClock.now()
         let decision = retryPolicy.decide(
             advice,
             attempt: batch.row.attempt,
-            timeLeft: batch.deadline - WallClock.now(),
+            timeLeft: timeLeft,
             using: &random
         )
         switch decision {
@@ -247,6 +248,7 @@ extension LaneWorker {
                 index,
                 size: batch.row.size,
                 due: .after(wait),
+                timeLeft: timeLeft,
                 attempt: batch.row.attempt + 1,
                 reason: reason,
                 sentTo: isDoubtful || wasDoubtful ? batch.row.size : 0

@@ -68,7 +68,7 @@ extension LaneWorker {
         guard batch.lifecycle.isSending else { return }
         let wait = hold.until - now
         let jitter = max(.seconds(1), min(.seconds(10), wait / 10)) * Double.random(in: 0...1)
-        delay(batch, by: wait + jitter, reason: hold.reason)
+        delay(batch, by: wait + jitter, atLeast: wait, reason: hold.reason)
     }
 
     /// The requests of a batch that may be submitted now, as its credential's pace has it.
