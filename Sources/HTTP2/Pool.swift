@@ -199,7 +199,7 @@ final class Pool {
             connectionsFailed += 1
             lastConnectCause = cause
             lastError = message
-            if !connection.isTrial { noteFailure() }
+            if !connection.isTrial { noteFailure(ofPeer: true) }
             if cause == .tlsFailed, configuration.endsAtTLSFailure { settleAllWaiting(.unanswered(cause)) }
             loop.report(
                 id,
@@ -208,12 +208,14 @@ final class Pool {
             )
         case .lost, .drainLimitPassed:
             lastError = message
-            if connection.window.answers == 0, !connection.isTrial { noteFailure() }
+            if connection.window.answers == 0, !connection.isTrial { noteFailure(ofPeer: !isAnswering) }
             loop.report(id, .lost, "connection to \(configuration.host) lost: \(message)")
         case .retired:
             // A peer that says goodbye before it has answered once is to be asked less often.
             let hasSaidOrTaken = connection.goAways > 0 || connection.requestsFramed > 0
-            if connection.window.answers == 0, hasSaidOrTaken, !connection.isTrial { noteFailure() }
+            if connection.window.answers == 0, hasSaidOrTaken, !connection.isTrial {
+                noteFailure(ofPeer: !isAnswering)
+            }
             loop.report(id, .retired, "connection to \(configuration.host) closed: \(message)")
         }
         if connection.isTrial { trialEnded(connection) }
@@ -229,8 +231,8 @@ final class Pool {
 
     private static let answeringTime = Duration.seconds(10)
 
-    private func noteFailure() {
-        failures = isAnswering ? 1 : failures + 1
+    private func noteFailure(ofPeer: Bool) {
+        failures = ofPeer ? failures + 1 : 1
         nextConnectAt = loop.now + configuration.backoff.delay(afterFailures: failures)
     }
 
