@@ -164,8 +164,7 @@ import Testing
     @Test func `a new app's rows are looked up by index, whatever the statistics say of the table`() async throws {
         try await withDatabase { database in
             let connection = try await database.connect()
-            var csv = "channel,token,external_id,installation_id\n"
-            for number in 0..<45_000 { csv += "android,token-\(number),user-\(number),i-\(number)\n" }
+            let csv = Self.installations(45_000, token: "token")
             let first = try await Apps(connection).create(slug: "first", name: nil)
             _ = try await importCSV(csv, into: first, connection)
             _ = try await rows("ANALYZE peal.device", connection)
@@ -188,6 +187,31 @@ import Testing
                 #expect(plan.joined().contains(index), "\(plan)")
             }
         }
+    }
+
+    /// They are taken so while the first rows of a table are on their way. A scan of the chunk for each device, or for each
+    /// of its own rows, does not keep the chunk's deadline.
+    @Test func `rows are looked up by index while the statistics call the table empty`() async throws {
+        try await withDatabase { database in
+            var configuration = database.configuration()
+            // A chunk takes half a second, and with such a scan a quarter of a minute.
+            configuration.statementDeadline = .seconds(8)
+            let connection = try await PostgresConnection.connect(configuration)
+            let app = try await Apps(connection).create(slug: "shop", name: nil)
+            _ = try await importCSV(Self.installations(25_000, token: "token"), into: app, connection)
+            _ = try await rows("UPDATE pg_class SET reltuples = 0 WHERE oid = 'peal.device'::regclass", connection)
+            let (report, _) = try await importCSV(Self.installations(80_000, token: "token"), into: app, connection)
+            #expect(report.updated == 25_000 && report.added == 55_000)
+            let (rotated, _) = try await importCSV(Self.installations(80_000, token: "new"), into: app, connection)
+            #expect(rotated.updated == 80_000)
+        }
+    }
+
+    /// So many Android devices, each with an installation.
+    private static func installations(_ count: Int, token: String) -> String {
+        var csv = "channel,token,external_id,installation_id\n"
+        for number in 0..<count { csv += "android,\(token)-\(number),user-\(number),i-\(number)\n" }
+        return csv
     }
 
     /// A plain join read the chunk once for each device: 26 s for the second chunk of a first import.

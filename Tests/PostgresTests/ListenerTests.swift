@@ -23,7 +23,10 @@ import Testing
             try await events.wait { $0.contains("listening") }
             for round in 1...3 {
                 try await connection.query(
-                    sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'listener'")
+                    sql(
+                        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                            + "WHERE application_name = 'listener' AND datname = current_database()"
+                    )
                 )
                 try await events.wait { events in
                     events.count { $0 == "listening" } == round + 1 && events.count { $0 == "lost" } == round
