@@ -132,7 +132,7 @@ import Testing
             let rows = try await fixture.query(
                 """
                 SELECT lane, state, kind, on_doubt, ttl, expires_at - send_at = interval '3 days', queued_at IS NOT NULL
-                FROM peal.job ORDER BY id
+                FROM peal.job ORDER BY ctid
                 """
             )
             #expect(try rows.text(0, 0) == "transactional")
@@ -162,7 +162,7 @@ import Testing
                 )
             }
             #expect(
-                try await fixture.text("SELECT string_agg(lane, ' ' ORDER BY id) FROM peal.job")
+                try await fixture.text("SELECT string_agg(lane, ' ' ORDER BY ctid) FROM peal.job")
                     == "transactional campaign"
             )
         }
@@ -181,11 +181,13 @@ import Testing
                 """
             )
             #expect(
-                try await fixture.text("SELECT string_agg(state, ' ' ORDER BY id) FROM peal.job")
+                try await fixture.text("SELECT string_agg(state, ' ' ORDER BY ctid) FROM peal.job")
                     == "available scheduled available"
             )
             #expect(
-                try await fixture.text("SELECT string_agg((expires_at - send_at)::text, ' ' ORDER BY id) FROM peal.job")
+                try await fixture.text(
+                    "SELECT string_agg((expires_at - send_at)::text, ' ' ORDER BY ctid) FROM peal.job"
+                )
                     == "00:01:00 00:01:00 00:00:30"
             )
             #expect(try await fixture.number("SELECT count(*) FROM peal.job WHERE send_at >= queued_at") == 3)
@@ -219,7 +221,7 @@ import Testing
                 """
             )
             let hours = try await fixture.text(
-                "SELECT string_agg(extract(epoch FROM send_at - date_trunc('day', now(), 'UTC') - interval '2 days')::integer::text, ' ' ORDER BY id) FROM peal.job"
+                "SELECT string_agg(extract(epoch FROM send_at - date_trunc('day', now(), 'UTC') - interval '2 days')::integer::text, ' ' ORDER BY ctid) FROM peal.job"
             )
             // Without a zone it is the session's: nine hours earlier in Tokyo.
             #expect(hours == "-32400 0 -19800")
@@ -305,8 +307,8 @@ import Testing
             let differing = try await fixture.text(
                 """
                 SELECT string_agg(plain.key, ' ')
-                FROM (SELECT to_jsonb(j) AS row FROM peal.job AS j ORDER BY j.id LIMIT 1) AS a
-                CROSS JOIN (SELECT to_jsonb(j) AS row FROM peal.job AS j ORDER BY j.id DESC LIMIT 1) AS b
+                FROM (SELECT to_jsonb(j) AS row FROM peal.job AS j ORDER BY j.ctid LIMIT 1) AS a
+                CROSS JOIN (SELECT to_jsonb(j) AS row FROM peal.job AS j ORDER BY j.ctid DESC LIMIT 1) AS b
                 CROSS JOIN LATERAL jsonb_each(a.row) AS plain
                 WHERE plain.value <> b.row -> plain.key
                 """
