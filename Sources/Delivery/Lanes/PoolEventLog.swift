@@ -6,9 +6,9 @@ import Telemetry
 /// Logs what happens to connections: trouble once when it begins, and once when it is over.
 final class PoolEventLog: Sendable {
     private let failing = Mutex<Set<PoolID>>([])
-    /// When it was warned last of a request that was given up.
+    /// When it was warned of a request that was given up, for as long as that stands for others.
     private let givenUpAt = Mutex<[PoolID: ContinuousClock.Instant]>([:])
-    /// A peer that ends all connections has a request given up every other second.
+    /// A peer that ends all connections has one request given up after the other.
     private static let givenUpInterval: Duration = .seconds(600)
     private let logger: Logger
 
@@ -38,7 +38,8 @@ final class PoolEventLog: Sendable {
         case .requestGivenUp:
             let isNew = givenUpAt.withLock { times in
                 let now = ContinuousClock.now
-                if let last = times[event.pool], now - last < Self.givenUpInterval { return false }
+                times = times.filter { now - $0.value < Self.givenUpInterval }
+                if times[event.pool] != nil { return false }
                 times[event.pool] = now
                 return true
             }
