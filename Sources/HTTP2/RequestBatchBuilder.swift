@@ -187,7 +187,7 @@ enum FieldText {
             var bad: UInt8 = 0
             for index in 0..<bytes.count {
                 let byte = unsafe bytes[index]
-                bad |= (byte < 0x20 && byte != 0x09) || byte == 0x7F ? 1 : 0
+                bad |= (byte < 0x20 ? 1 : 0) & (byte == 0x09 ? 0 : 1) | (byte == 0x7F ? 1 : 0)
             }
             return bad == 0
         }

@@ -8,10 +8,12 @@ extension [UInt8] {
         unsafe Swift.withUnsafeBytes(of: value.bigEndian) { unsafe append(contentsOf: $0) }
     }
 
-    /// Writes over four bytes that are there already.
-    mutating func replaceBigEndian(at offset: Int, with value: Int32) {
-        unsafe Swift.withUnsafeBytes(of: value.bigEndian) { bytes in
-            for unsafe(position, byte) in unsafe bytes.enumerated() { self[offset + position] = byte }
+    /// Writes over bytes that are there already.
+    @inline(__always)
+    mutating func replaceBigEndian(at offset: Int, with value: some FixedWidthInteger & BitwiseCopyable) {
+        precondition(offset + value.bitWidth / 8 <= count, "only what is there already can be written over")
+        unsafe withUnsafeMutableBytes { bytes in
+            unsafe bytes.storeBytes(of: value.bigEndian, toByteOffset: offset, as: type(of: value))
         }
     }
 

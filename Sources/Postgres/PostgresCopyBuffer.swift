@@ -3,7 +3,8 @@ package import PushCore
 /// Rows for a binary COPY FROM STDIN, in one buffer that is reused: adding a row allocates nothing once it has grown.
 ///
 /// For each row `startRow`, then one `append` per column in the order of the COPY statement, in exactly its type:
-/// the server refuses the whole COPY otherwise. About 5 ns a number.
+/// the server refuses the whole COPY otherwise. About 5 ns a number; a row that begins like others costs less
+/// by a `PostgresCopyTemplate`.
 package struct PostgresCopyBuffer: Sendable {
     /// Signature, flags and the length of the extension: 19 bytes that every binary COPY begins with.
     private static let head: [UInt8] =
@@ -31,6 +32,14 @@ package struct PostgresCopyBuffer: Sendable {
     /// Begins a row of that many columns.
     package mutating func startRow(columnCount: Int16) {
         bytes.appendBigEndian(columnCount)
+        rowCount += 1
+    }
+
+    /// Begins a row like others, with a number of its own.
+    package mutating func startRow(like template: PostgresCopyTemplate, int64 value: Int64) {
+        let start = bytes.count
+        bytes.append(contentsOf: template.bytes)
+        bytes.replaceBigEndian(at: start + template.numberOffset, with: value)
         rowCount += 1
     }
 
@@ -80,8 +89,9 @@ package struct PostgresCopyBuffer: Sendable {
         bytes.append(contentsOf: value)
     }
 
-    /// A text as UTF-8, or a `bytea`, read where it is.
-    package mutating func append(bytes value: Span<UInt8>) {
+    /// A text as UTF-8, or a `bytea`, read where it is; NULL for an empty one.
+    package mutating func append(bytesOrNull value: Span<UInt8>) {
+        if value.isEmpty { return appendNull() }
         bytes.appendBigEndian(Int32(value.count))
         unsafe value.withUnsafeBufferPointer { unsafe bytes.append(contentsOf: $0) }
     }
@@ -122,5 +132,31 @@ package struct PostgresCopyBuffer: Sendable {
         bytes.appendBigEndian(Int32(0))
         encode(&bytes)
         bytes.replaceBigEndian(at: lengthOffset, with: Int32(bytes.count - lengthOffset - 4))
+    }
+}
+
+/// The columns that many rows of a COPY begin with, the same in all of them but for one number.
+package struct PostgresCopyTemplate: Sendable {
+    fileprivate let bytes: [UInt8]
+    /// Where the number stands in them.
+    fileprivate let numberOffset: Int
+
+    /// - Parameters:
+    ///   - columnCount: how many columns a row has; those beyond the template are appended to each row.
+    ///   - before: appends the columns before the `bigint` that differs from row to row.
+    ///   - after: appends those after it.
+    package init(
+        columnCount: Int16,
+        before: (inout PostgresCopyBuffer) -> Void,
+        after: (inout PostgresCopyBuffer) -> Void
+    ) {
+        var row = PostgresCopyBuffer()
+        let head = row.sentBytes.count
+        row.startRow(columnCount: columnCount)
+        before(&row)
+        row.append(int64: 0)
+        numberOffset = row.sentBytes.count - head - 8
+        after(&row)
+        bytes = Array(row.sentBytes[head...])
     }
 }

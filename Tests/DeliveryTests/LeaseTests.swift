@@ -119,13 +119,7 @@ import Testing
                 shortLease(&$0)
                 $0.laneSettings[.campaign]?.slowAfter = .seconds(60)
             }
-            let isHeldUp = try await rig.wait {
-                try await rig.number(
-                    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
-                        + "AND wait_event_type = 'Lock' AND query LIKE '-- Writes a flush%'"
-                ) == 1
-            }
-            #expect(isHeldUp)
+            #expect(try await rig.wait { try await rig.number(Self.flushesHeldUp) == 1 })
             // All of it is settled and none of it is written when its lease ends; then it is claimed and settled once more.
             let job = try await rig.addJob("shop", devices: Array(devices.prefix(20)))
             worker.service.wake(.campaign)
@@ -142,6 +136,43 @@ import Testing
             #expect(try await rig.accountingFaults() == 0)
         }
     }
+
+    @Test func `what waits for a stream is taken back when its lease runs out, also while a flush waits`() async throws
+    {
+        var options = SimulatorOptions()
+        options.apns.streamsAfterAcceptance = 1
+        try await DeliveryRig.with(options) { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app)
+            let devices = try await rig.addDevices(app, tokens: DeliveryRig.tokens(21))
+            let blocker = try await rig.hold("LOCK TABLE peal.stat_delta IN EXCLUSIVE MODE")
+            let held = try await rig.addJob("shop", devices: [devices[20]])
+            let worker = try await rig.startWorker("slow") {
+                shortLease(&$0)
+                $0.laneSettings[.campaign]?.pollInterval = .seconds(60)
+                $0.maximumConnectionsPerPool = 1
+            }
+            #expect(try await rig.wait { try await rig.number(Self.flushesHeldUp) == 1 })
+            rig.simulator.control.set { $0.latencyMilliseconds = 300 }
+            let job = try await rig.addJob("shop", devices: Array(devices.prefix(20)))
+            worker.service.wake(.campaign)
+            // One after the other: 20 take six seconds, and the lease is safe for one and a half.
+            #expect(await rig.simulator.ledger.waitUntilAccepted(2))
+            #expect(await !rig.simulator.ledger.waitUntilAccepted(14, upTo: .seconds(5)))
+            await blocker.close()
+            rig.simulator.control.set { $0.latencyMilliseconds = 0 }
+            for job in [job, held] { #expect(try await rig.waitUntilDone(job)) }
+            await worker.stop()
+            #expect(rig.simulator.ledger.acceptedHistogram() == [1: 21])
+            #expect(try await rig.accountingFaults() == 0)
+        }
+    }
+
+    /// Flushes that wait for a lock.
+    private static let flushesHeldUp = """
+        SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+            AND wait_event_type = 'Lock' AND query LIKE '-- Writes a flush%'
+        """
 
     @Test func `case 122: what a dead worker had in hand is done by another without anyone's help`() async throws {
         try await DeliveryRig.with { rig in

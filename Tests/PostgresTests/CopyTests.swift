@@ -9,6 +9,30 @@ import Testing
         text: "COPY all_types (a, b, c, d, e, f, g, h, i, j, k) FROM STDIN (FORMAT binary)"
     )
 
+    @Test func `rows that begin like others keep their own number and what follows it`() async throws {
+        try await withTable { connection in
+            let template = PostgresCopyTemplate(columnCount: 11) { row in
+                row.append(int16: 7)
+                row.append(int32: -2)
+            } after: { row in
+                row.append(text: "like the others")
+            }
+            var buffer = PostgresCopyBuffer()
+            for number in [Int64.min, 0, .max] {
+                buffer.startRow(like: template, int64: number)
+                let bytes: [UInt8] = number == 0 ? [] : [1, 2]
+                buffer.append(bytesOrNull: bytes.span)
+                for _ in 0..<6 { buffer.appendNull() }
+            }
+            #expect(buffer.rowCount == 3)
+            #expect(try await connection.copyIn(copy, rows: buffer) == 3)
+            let rows = try await connection.query(sql("SELECT all_types::text FROM all_types ORDER BY c"))
+            #expect(try rows.text(0, 0) == #"(7,-2,-9223372036854775808,"like the others","\\x0102",,,,,,)"#)
+            #expect(try rows.text(1, 0) == #"(7,-2,0,"like the others",,,,,,,)"#)
+            #expect(try rows.text(2, 0) == #"(7,-2,9223372036854775807,"like the others","\\x0102",,,,,,)"#)
+        }
+    }
+
     @Test func `all types are copied in, with nulls and empty arrays`() async throws {
         try await withTable { connection in
             var buffer = PostgresCopyBuffer()

@@ -145,6 +145,10 @@ class Session:
                 self.popen.kill()
                 self.popen.wait()
         self.popen.stdout.close()
+        # Its backend ends a moment later; what it used would be counted as somebody else's.
+        deadline = time.monotonic() + 5
+        while os.path.exists(f"/proc/{self.backend}") and time.monotonic() < deadline:
+            time.sleep(0.002)
 
     def send(self, text):
         """Hands statements over without waiting; `receive` waits."""

@@ -8,13 +8,18 @@ enum RecipientOutcome: Int16, Sendable {
 
 /// Outcomes of recipients that are not written yet: flat entries and one arena for the providers' ids.
 struct ResultRows: Sendable {
-    /// One result row.
-    struct Entry: Sendable {
-        let device: Int64
+    /// What many rows have in common.
+    struct Kind: Hashable, Sendable {
         let outcome: RecipientOutcome
         /// 0 for none.
         let status: Int16
         let reason: ReasonTable.Index
+    }
+
+    /// One result row.
+    struct Entry: Sendable {
+        let device: Int64
+        let kind: Kind
         let idStart: UInt32
         let idCount: UInt16
         let uniqueIDCount: UInt16
@@ -33,9 +38,7 @@ struct ResultRows: Sendable {
         entries.append(
             Entry(
                 device: device,
-                outcome: outcome,
-                status: Int16(clamping: status),
-                reason: reason,
+                kind: Kind(outcome: outcome, status: Int16(clamping: status), reason: reason),
                 idStart: 0,
                 idCount: 0,
                 uniqueIDCount: 0
@@ -57,9 +60,7 @@ struct ResultRows: Sendable {
         entries.append(
             Entry(
                 device: device,
-                outcome: .accepted,
-                status: Int16(clamping: status),
-                reason: .none,
+                kind: Kind(outcome: .accepted, status: Int16(clamping: status), reason: .none),
                 idStart: UInt32(truncatingIfNeeded: start),
                 idCount: UInt16(idCount),
                 uniqueIDCount: UInt16(uniqueIDCount)
@@ -83,9 +84,12 @@ struct ResultRows: Sendable {
     private mutating func copyID(_ range: Range<Int>?, from answer: Span<UInt8>) -> Int {
         guard let range else { return 0 }
         let count = min(range.count, Self.idLimit)
-        for position in range.lowerBound..<range.lowerBound + count {
-            let byte = answer[position]
-            bytes.append((0x20..<0x7F).contains(byte) ? byte : UInt8(ascii: "?"))
+        let start = bytes.count
+        bytes.append(contentsOf: repeatElement(UInt8(ascii: "?"), count: count))
+        var text = bytes.mutableSpan
+        for offset in 0..<count {
+            let byte = answer[range.lowerBound + offset]
+            if (0x20..<0x7F).contains(byte) { text[start + offset] = byte }
         }
         return count
     }

@@ -51,10 +51,10 @@ extension Flusher {
                 jobs.append(unit.row.job.value)
                 devices.append(entry.device)
                 numbers.routes.append(unit.row.routeNumber)
-                numbers.outcomes.append(entry.outcome.rawValue)
+                numbers.outcomes.append(entry.kind.outcome.rawValue)
                 numbers.attempts.append(Int16(clamping: unit.row.attempt))
-                numbers.statuses.append(entry.status)
-                reasons.append(texts[entry.reason])
+                numbers.statuses.append(entry.kind.status)
+                reasons.append(texts[entry.kind.reason])
                 ids.append(String(decoding: unit.results.id(of: entry), as: UTF8.self))
                 uniqueIDs.append(String(decoding: unit.results.uniqueID(of: entry), as: UTF8.self))
             }
@@ -73,13 +73,26 @@ extension Flusher {
         guard count > 0 else { return [] }
         let size = count >= Self.copyWhole ? count : Self.copyPiece
         var pieces: [PostgresCopyBuffer] = []
-        var piece = PostgresCopyBuffer(reservingBytes: min(size, count) * 96)
+        var piece = PostgresCopyBuffer(reservingBytes: min(size, count) * 120)
         for unit in plan.units {
+            guard let first = unit.results.entries.first else { continue }
+            var kind = first.kind
+            var template = template(for: kind, in: unit.row, reasons: plan.reasons)
+            var templates = [kind: template]
+            let ids = unit.results.bytes.span
             for entry in unit.results.entries {
-                append(entry, of: unit, reasons: plan.reasons, to: &piece)
+                if entry.kind != kind {
+                    kind = entry.kind
+                    template = templates[kind] ?? self.template(for: kind, in: unit.row, reasons: plan.reasons)
+                    templates[kind] = template
+                }
+                piece.startRow(like: template, int64: entry.device)
+                let middle = Int(entry.idStart) + Int(entry.idCount)
+                piece.append(bytesOrNull: ids.extracting(Int(entry.idStart)..<middle))
+                piece.append(bytesOrNull: ids.extracting(middle..<middle + Int(entry.uniqueIDCount)))
                 if piece.rowCount == size {
                     pieces.append(piece)
-                    piece = PostgresCopyBuffer(reservingBytes: size * 96)
+                    piece = PostgresCopyBuffer(reservingBytes: size * 120)
                 }
             }
         }
@@ -87,33 +100,28 @@ extension Flusher {
         return pieces
     }
 
-    private func append(
-        _ entry: ResultRows.Entry,
-        of unit: FlushPlan.Unit,
-        reasons: ReasonTable,
-        to piece: inout PostgresCopyBuffer
-    ) {
-        piece.startRow(columnCount: 9)
-        piece.append(uuid: unit.row.job.value)
-        piece.append(int64: entry.device)
-        piece.append(int16: unit.row.routeNumber)
-        piece.append(int16: entry.outcome.rawValue)
-        piece.append(int16: Int16(clamping: unit.row.attempt))
-        if entry.status == 0 { piece.appendNull() } else { piece.append(int16: entry.status) }
-        if entry.reason == .none { piece.appendNull() } else { piece.append(text: reasons[entry.reason]) }
-        let start = Int(entry.idStart)
-        let middle = start + Int(entry.idCount)
-        let end = middle + Int(entry.uniqueIDCount)
-        let bytes = unit.results.bytes.span
-        if middle == start { piece.appendNull() } else { piece.append(bytes: bytes.extracting(start..<middle)) }
-        if end == middle { piece.appendNull() } else { piece.append(bytes: bytes.extracting(middle..<end)) }
+    /// What the rows of one kind begin with.
+    private func template(
+        for kind: ResultRows.Kind,
+        in batch: ClaimedBatch,
+        reasons: ReasonTable
+    ) -> PostgresCopyTemplate {
+        PostgresCopyTemplate(columnCount: 9) { row in
+            row.append(uuid: batch.job.value)
+        } after: { row in
+            row.append(int16: batch.routeNumber)
+            row.append(int16: kind.outcome.rawValue)
+            row.append(int16: Int16(clamping: batch.attempt))
+            if kind.status == 0 { row.appendNull() } else { row.append(int16: kind.status) }
+            if kind.reason == .none { row.appendNull() } else { row.append(text: reasons[kind.reason]) }
+        }
     }
 
     func counts(of plan: FlushPlan) -> PostgresParameters {
         var counts = OutcomeCounts()
         for unit in plan.units {
             for entry in unit.results.entries {
-                counts.add(.init(job: unit.row.job, outcome: entry.outcome, reason: entry.reason))
+                counts.add(.init(job: unit.row.job, outcome: entry.kind.outcome, reason: entry.kind.reason))
             }
         }
         return [

@@ -13,7 +13,7 @@ struct Flusher: Sendable {
 
     static let statementLimit = 250
     static let copyPiece = 250
-    static let copyWhole = 5_000
+    static let copyWhole = 2_000
 
     /// Writes a plan. When it throws, nothing was written, unless the error says that the commit is uncertain.
     func write(_ plan: FlushPlan, on connection: PostgresConnection) async throws -> FlushReport {

@@ -20,6 +20,10 @@ extension LaneWorker {
 
     /// Writes what there is. A failure keeps everything for the next try; nothing is claimed meanwhile.
     func flush() async {
+        defer {
+            isFlushing = false
+            inbox.signal.wake()
+        }
         let startedAt = ContinuousClock.now
         do {
             let connection = try await writer.get()

@@ -60,8 +60,8 @@ extension FlushPlan {
         var kinds: [String: Int] = [:]
         for unit in units {
             for entry in unit.results.entries {
-                let reason = reasons[entry.reason]
-                kinds["\(entry.outcome)\(reason.isEmpty ? "" : " \(reason)")", default: 0] += 1
+                let reason = reasons[entry.kind.reason]
+                kinds["\(entry.kind.outcome)\(reason.isEmpty ? "" : " \(reason)")", default: 0] += 1
             }
         }
         return kinds.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)" }.joined(separator: ", ")

@@ -4,15 +4,21 @@ import Telemetry
 
 // Settling: what came back from the client becomes outcomes, retries and what follows for credential and device.
 extension LaneWorker {
+    /// Settles what comes back while a flush is out: a flush waits for the database for longer than its rows take to come.
     func settle() async {
-        while true {
-            drain()
-            let now = ContinuousClock.now
-            sweep(now: now)
-            if isFlushDue(now: now) { await flush() }
-            followDeadTokensIfDue(now: now)
-            if await stopIfDone() { return }
-            await inbox.signal.wait(until: .now + (batches.isEmpty ? .milliseconds(250) : settings.tick))
+        await withDiscardingTaskGroup { group in
+            while true {
+                drain()
+                let now = ContinuousClock.now
+                sweep(now: now)
+                if !isFlushing, isFlushDue(now: now) {
+                    isFlushing = true
+                    group.addTask { await self.flush() }
+                }
+                followDeadTokensIfDue(now: now)
+                if await stopIfDone() { return }
+                await inbox.signal.wait(until: .now + (batches.isEmpty ? .milliseconds(250) : settings.tick))
+            }
         }
     }
 
@@ -302,7 +308,7 @@ extension LaneWorker {
         }
         if isTakingIn { return false }
         if batches.isEmpty { judgeDeadTokens(now: now, isLast: true) }
-        let isWritten = batches.isEmpty && pendingPlan == nil
+        let isWritten = batches.isEmpty && pendingPlan == nil && !isFlushing
         if isWritten, await followLastDeadTokens(now: now) { return true }
         guard now > stopBy + Self.flushPatience else { return false }
         if isWritten {

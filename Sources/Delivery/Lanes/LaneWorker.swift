@@ -79,6 +79,8 @@ actor LaneWorker {
     var pace: [PoolID: Int] = [:]
 
     // Flushing.
+    /// One flush is out at a time.
+    var isFlushing = false
     var pendingPlan: FlushPlan?
     var isPlanUncertain = false
     var flushFailures = 0
