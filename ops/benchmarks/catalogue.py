@@ -22,11 +22,12 @@ GROUPS = [
     Group("campaign", "campaign_rate", "campaigns end to end, growth of their cost, memory of the worker", 900),
     Group("database", "database_cpu", "CPU of PostgreSQL per recipient, by statement"),
     Group("profile", "profile", "where the worker's CPU goes, by part (perf)"),
-    Group("latency", "latency", "transactional pushes, idle and beside a campaign"),
+    Group("latency", "latency", "single pushes, idle and beside a campaign, in the lanes transactional and call"),
     Group("fan-out", "fan_out", "freezing an audience, with no one to send it"),
     Group("round-trip", "round_trip", "rates with a provider that is 50 and 300 ms away"),
     Group("processes", "processes", "two, four and eight worker processes"),
     Group("recovery", "recovery", "kill -9 of the worker in the middle of a campaign"),
-    Group("claim", "claim", "claim time beside many results, delayed rows, apps and an old snapshot", 600),
     Group("peers", "peers", "aioapns and httpx on the same server, pgqueuer on the same database"),
+    # The last, since its snapshot is held for what is left of the time.
+    Group("claim", "claim", "claim time beside many results, delayed rows, apps and an old snapshot", 600),
 ]

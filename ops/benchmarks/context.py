@@ -5,11 +5,15 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 
 from .campaign import Campaigns
 from .cluster import Cluster
 from .process import Process
 from .simulator import Simulator
+
+# A whole run ends within twenty minutes; a minute of them is for what follows the snapshot.
+RUN_SECONDS = 19 * 60
 
 
 class Context:
@@ -20,6 +24,7 @@ class Context:
         self.peal = os.path.abspath(options.peal)
         self.benchmarks = os.path.abspath(options.benchmarks)
         self.progress = progress
+        self.started = time.monotonic()
         self.stack = contextlib.ExitStack()
         self.directory = tempfile.mkdtemp(prefix="peal-bench-", dir=options.directory)
         # The server may run as another user, who must be able to pass through.
@@ -43,6 +48,14 @@ class Context:
     def file(self, name):
         self._number += 1
         return os.path.join(self.directory, f"{self._number:02}-{name}")
+
+    @property
+    def snapshot_seconds(self):
+        """How long an old snapshot is held from now on: ten minutes, and less where the run would not end in time."""
+        if self.options.snapshot_seconds is not None:
+            return self.options.snapshot_seconds
+        left = RUN_SECONDS - (time.monotonic() - self.started)
+        return 6 if self.quick else round(max(60, min(600, left)))
 
     # What runs beside the figures.
 

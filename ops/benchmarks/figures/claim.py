@@ -17,11 +17,11 @@ def measure(context):
     results = context.pick(10_000_000, 1_000_000)
     delayed = context.pick(2_000_000, 200_000)
     apps = 2_000
-    held = context.options.snapshot_seconds
     fresh = Queue(context, "claim_fresh", apps=1, batches_each=64)
     adverse = Queue(context, "claim_adverse", apps=apps, batches_each=4)
     adverse.add_results(results)
     adverse.add_delayed(delayed)
+    held = context.snapshot_seconds
     with fresh, adverse, context.cluster.session("claim_adverse") as snapshot:
         snapshot.rows("BEGIN ISOLATION LEVEL REPEATABLE READ")
         snapshot.rows("SELECT count(*) FROM peal.app")
@@ -47,7 +47,8 @@ def measure(context):
     return [Figure(
         "claim time, adverse", value, "µs", yardstick, "µs fresh", Bound(1.15),
         note=f"mean of {CLAIMS_A_ROUND} claims of 2 batches, planning included, in the server; median of the second half of "
-             f"the rounds, one a second; its last quarter {growth:.2f} × its second; about {dead:,} dead rows beside. The claim without a floor (one in {SWEEP_INTERVAL:.0f} s): "
+             f"the rounds, one a second; its last quarter {growth:.2f} × its second. The snapshot was held for {held} s, and "
+             f"about {dead:,} dead rows stood beside. The claim without a floor (one in {SWEEP_INTERVAL:.0f} s): "
              f"{_milliseconds(sweep['adverse'])} against {_milliseconds(sweep['fresh'])} ms",
         settings={"result_rows": results, "delayed_rows": delayed, "apps_waiting": apps, "snapshot_held_seconds": held,
                   "claims_per_second": CLAIMS_A_ROUND,
