@@ -24,6 +24,7 @@ extension SQLText {
         migration("0017_create_delivery", PackageResources._017_create_delivery_sql),
         migration("0018_check_values", PackageResources._018_check_values_sql),
         migration("0019_skip_page_statistics", PackageResources._019_skip_page_statistics_sql),
+        migration("0020_spare_checks", PackageResources._020_spare_checks_sql),
     ]
 
     /// Tells a listener which server process answers. Returns one row: `process_id` integer.

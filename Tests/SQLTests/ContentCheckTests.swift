@@ -82,6 +82,32 @@ import Testing
         }
     }
 
+    @Test func `no payload is longer than twice its content and 600 bytes, as an INSERT trusts`() async throws {
+        func repeated(_ text: String) -> String { Array(repeating: text, count: 300).joined(separator: ",") }
+        let worst = [
+            #"{"data":{"a":[\#(repeated(#""""#))]}}"#, #"{"data":{"a":[\#(repeated(#""\\""#))]}}"#,
+            #"{"data":{"a":[\#(repeated(#""\"""#))]}}"#, #"{"data":{"a":[\#(repeated(#""\u0001""#))]}}"#,
+            #"{"data":{"a":{"b":{\#((100..<400).map { "\"\($0)\":1" }.joined(separator: ","))}}}}"#,
+            #"{"data":{\#((100..<400).map { "\"\($0)\":1" }.joined(separator: ","))}}"#,
+            #"{"data":{"a":1e900}}"#, #"{"title":"t","fcm":{"data":{"a":"\#(String(repeating: "\\n", count: 400))"}}}"#,
+            #"{"title":"t","actions":[\#((1...3).map { #"{"id":"\#($0)","title":"\"\"\"\""}"# }.joined(separator: ","))]}"#,
+        ]
+        try await withDatabase { database in
+            let connection = try await database.connect()
+            for json in worst + ContentCase.accepted.filter({ $0.kind == "push" }).map(\.json) {
+                let rows = try await query(
+                    connection,
+                    """
+                    SELECT peal.check_content('push', $1::jsonb), 2 * octet_length($1::jsonb::text) + 600
+                        >= greatest(peal.payload_bytes($1::jsonb, 'apns', $2), peal.payload_bytes($1::jsonb, 'fcm', $2))
+                    """,
+                    [.text(json), .text(String(repeating: "\"", count: 64))]
+                )
+                #expect(try rows.bool(0, 1), "\(json.prefix(60))")
+            }
+        }
+    }
+
     /// The body in the default language, or nil where there is nothing to send.
     private func body(_ templates: NotificationTemplates) -> String? {
         guard let template = templates.all.first, template.fault != .nothingToSend else { return nil }
