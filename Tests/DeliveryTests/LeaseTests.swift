@@ -119,7 +119,7 @@ import Testing
                 shortLease(&$0)
                 $0.laneSettings[.campaign]?.slowAfter = .seconds(60)
             }
-            #expect(try await rig.wait { try await rig.number(Self.flushesHeldUp) == 1 })
+            #expect(try await rig.wait { try await rig.number(DeliveryRig.flushesHeldUp) == 1 })
             // All of it is settled and none of it is written when its lease ends; then it is claimed and settled once more.
             let job = try await rig.addJob("shop", devices: Array(devices.prefix(20)))
             worker.service.wake(.campaign)
@@ -152,7 +152,7 @@ import Testing
                 $0.laneSettings[.campaign]?.pollInterval = .seconds(60)
                 $0.maximumConnectionsPerPool = 1
             }
-            #expect(try await rig.wait { try await rig.number(Self.flushesHeldUp) == 1 })
+            #expect(try await rig.wait { try await rig.number(DeliveryRig.flushesHeldUp) == 1 })
             rig.simulator.control.set { $0.latencyMilliseconds = 300 }
             let job = try await rig.addJob("shop", devices: Array(devices.prefix(20)))
             worker.service.wake(.campaign)
@@ -167,12 +167,6 @@ import Testing
             #expect(try await rig.accountingFaults() == 0)
         }
     }
-
-    /// Flushes that wait for a lock.
-    private static let flushesHeldUp = """
-        SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
-            AND wait_event_type = 'Lock' AND query LIKE '-- Writes a flush%'
-        """
 
     @Test func `case 122: what a dead worker had in hand is done by another without anyone's help`() async throws {
         try await DeliveryRig.with { rig in

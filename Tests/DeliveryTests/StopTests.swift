@@ -35,6 +35,27 @@ import Testing
         }
     }
 
+    @Test(.timeLimit(.minutes(1)))
+    func `a stop does not wait for a flush that the database holds up`() async throws {
+        try await DeliveryRig.with { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app)
+            let devices = try await rig.addDevices(app, tokens: DeliveryRig.tokens(20))
+            let job = try await rig.addJob("shop", devices: devices)
+            let blocker = try await rig.hold("LOCK TABLE peal.stat_delta IN EXCLUSIVE MODE")
+            let worker = try await rig.startWorker { $0.database.statementDeadline = .seconds(600) }
+            #expect(try await rig.wait { try await rig.number(DeliveryRig.flushesHeldUp) == 1 })
+            await worker.stop(within: .zero)
+            #expect(try await rig.number("SELECT count(*) FROM peal.result") == 0)
+            await blocker.close()
+            #expect(try await rig.accountingFaults() == 0)
+            // What was sent is in doubt, and sent again once its lease ends.
+            _ = try await rig.query("UPDATE peal.batch SET lease_until = now()")
+            #expect(try await rig.send(job))
+            #expect(try await rig.outcomes(job) == ["accepted": 20])
+        }
+    }
+
     @Test func `a stop does not wait for a token endpoint that is silent`() async throws {
         try await DeliveryRig.with { rig in
             let app = try await rig.addApp("shop")

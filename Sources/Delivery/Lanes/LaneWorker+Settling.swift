@@ -16,7 +16,11 @@ extension LaneWorker {
                     group.addTask { await self.flush() }
                 }
                 followDeadTokensIfDue(now: now)
-                if await stopIfDone() { return }
+                if await stopIfDone() {
+                    // A flush that is still out then would hold up the stop until its own deadline.
+                    group.cancelAll()
+                    return
+                }
                 await inbox.signal.wait(until: .now + (batches.isEmpty ? .milliseconds(250) : settings.tick))
             }
         }

@@ -85,6 +85,12 @@ final class DeliveryRig: Sendable {
         return isDone
     }
 
+    /// Flushes that wait for a lock.
+    static let flushesHeldUp = """
+        SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+            AND wait_event_type = 'Lock' AND query LIKE '-- Writes a flush%'
+        """
+
     /// Another session, in whose transaction the script took its locks. They last until it commits or is closed.
     func hold(_ script: String) async throws -> PostgresConnection {
         let session = try await database.connect()
