@@ -8,6 +8,28 @@ import TestSupport
 import Testing
 
 @Suite struct LaneTests {
+    @Test func `a slow provider costs no flushes that write nothing`() async throws {
+        var options = SimulatorOptions()
+        options.apns.streamsAfterAcceptance = 25
+        try await DeliveryRig.with(options) { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app)
+            let devices = try await rig.addDevices(app, tokens: DeliveryRig.tokens(6_000))
+            rig.simulator.control.set { $0.latencyMilliseconds = 50 }
+            let job = try await rig.addJob("shop", devices: devices) { $0.batchSize = 1_000 }
+            let commits = """
+                SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()
+                """
+            let before = try await rig.number(commits)
+            #expect(try await rig.send(job, upTo: .seconds(60)))
+            // Sessions report what they did when they end: some hundred, where each batch in turn was asked for in vain
+            // two thousand times a second.
+            let flushes = try await rig.number(commits) - before
+            #expect(flushes < 2_000, "\(flushes) transactions for 6,000 recipients")
+            #expect(try await rig.outcomes(job) == ["accepted": 6_000])
+        }
+    }
+
     @Test func `promise 10: a call goes out beside a campaign that fills everything`() async throws {
         try await DeliveryRig.with { rig in
             let app = try await rig.addApp("shop")

@@ -11,7 +11,7 @@ from . import catalogue, gates, machine, report
 from .cluster import SETTINGS
 from .context import Context
 from .progress import Progress
-from .report import Bound, Figure
+from .report import Figure
 
 
 class DeadlinePassed(Exception):
@@ -28,7 +28,7 @@ def main():
         signal.signal(number, _interrupt)
     signal.signal(signal.SIGALRM, _deadline)
     context = Context(options, progress)
-    started = time.time()
+    started, load_before = time.time(), os.getloadavg()[0]
     try:
         if options.names == ["gates"]:
             return gates.check(context, update=options.update)
@@ -51,7 +51,7 @@ def main():
         "seconds": round(time.time() - started),
     }
     if options.json:
-        report.print_json(machine.machine(), machine.versions(options.root), settings, figures)
+        report.print_json(machine.machine(load_before), machine.versions(options.root, context.peal), settings, figures)
     else:
         report.print_table(figures)
         print(f"\n{sum(f.holds is True for f in figures)} hold, {sum(f.holds is False for f in figures)} do not, "
@@ -78,7 +78,9 @@ def measured(context, group):
 
 
 def failed(group, reason):
-    return Figure(group.name, None, "", bound=Bound(0, of="value"), note=" ".join(reason.split()))
+    return Figure(
+        group.name, None, "", conditions={"measured": False}, note=" ".join(reason.split()),
+    )
 
 
 def _interrupt(number, _frame):

@@ -29,9 +29,10 @@ def _measure(context, size):
         # As the freeze does, page by page: never one plan over all.
         session.rows("SET max_parallel_workers_per_gather = 0")
         session.rows("SET jit = off")
-        timed("freeze", "INSERT INTO bare_page SELECT n / 5000, array_agg(id) FROM (SELECT id, row_number() OVER (ORDER "
-              f"BY id) - 1 AS n FROM peal.device WHERE app_id = {app} AND token IS NOT NULL AND disabled_at IS NULL) AS d "
-              "GROUP BY 1")
+        timed("freeze", "DO $$ DECLARE page bigint[]; last bigint := 0; BEGIN LOOP page := ARRAY(SELECT id FROM peal.device "
+              f"WHERE app_id = {app} AND id > last AND token IS NOT NULL AND disabled_at IS NULL ORDER BY id LIMIT 5000); "
+              "EXIT WHEN page = '{}'; INSERT INTO bare_page VALUES (0, page); last := page[cardinality(page)]; END LOOP; "
+              "END $$")
         timed("read", f"COPY (SELECT id, route, token, locale, disabled_at IS NOT NULL FROM peal.device WHERE app_id = "
               f"{app} ORDER BY id) TO '/dev/null' (FORMAT binary)")
         session.rows(

@@ -13,6 +13,7 @@ CONTENT = {
     "data": {"campaign": "sale-1", "page": "/sale/today"},
 }
 POLL = 0.02
+SAMPLED_EVERY = 0.05
 
 
 @dataclasses.dataclass
@@ -132,12 +133,13 @@ class Campaigns:
                 now = time.monotonic() - start
                 if now > timeout:
                     raise TimeoutError(f"the campaign to {size:,} did not end within {timeout} s")
-                if now - sampled >= 0.1:
+                if now - sampled >= SAMPLED_EVERY:
                     sampled = now
                     for worker in workers:
                         worker.check()
                     memory.append((round(now, 2), max(worker.memory() for worker in workers)))
                 time.sleep(POLL)
+            self.wait_until_durable(session)
             seconds = time.monotonic() - start
             after = self._cpu(workers, simulator, session)
             accepted = int(session.value(
@@ -151,13 +153,22 @@ class Campaigns:
         return Run(size, seconds, worker_cpu, database_cpu, simulator_cpu, accepted, memory, accounting, float(frozen))
 
     def is_done(self, session, job):
-        """Whether everything is published and no batch is left: the last result was committed with the last batch."""
+        """Whether everything is published and no batch is left: the last result is committed with the last batch."""
         return session.value(
             "SELECT frozen_at IS NOT NULL AND published_pages = page_count "
             f"AND NOT EXISTS (SELECT FROM peal.batch AS b WHERE b.job_id = j.id) "
             f"AND NOT EXISTS (SELECT FROM peal.batch_delayed AS d WHERE d.job_id = j.id) "
             f"FROM peal.job AS j WHERE id = '{job}'"
         ) == "t"
+
+    def wait_until_durable(self, session):
+        """Waits until what is committed by now would outlast a crash of the server: bulk flushes do not wait for that."""
+        written = session.value("SELECT pg_current_wal_insert_lsn()")
+        deadline = time.monotonic() + 10
+        while session.value(f"SELECT pg_current_wal_flush_lsn() >= '{written}'") != "t":
+            if time.monotonic() > deadline:
+                raise TimeoutError("what was committed did not reach the disk within ten seconds")
+            time.sleep(0.002)
 
     def wait(self, session, job, timeout):
         deadline = time.monotonic() + timeout

@@ -36,7 +36,9 @@ class H2Load:
     """One run. `rate` in requests a second, `cpu_us` in µs of client CPU a request."""
 
     def __init__(self, request, simulator, requests, connections=1, streams=1000, cpus=None):
+        # The cipher that peal and the simulator agree on.
         command = ["h2load", "-n", str(requests), "-c", str(connections), "-m", str(streams), "-t", "1",
+                   "--tls13-ciphers=TLS_AES_256_GCM_SHA384",
                    "-d", request.body_file, "-i", request.paths(simulator.apns)]
         for header in request.headers:
             command += ["-H", header]

@@ -1,5 +1,6 @@
 """What the figures were measured on and with."""
 
+import hashlib
 import os
 import platform
 import re
@@ -8,7 +9,7 @@ import subprocess
 from .cluster import binaries
 
 
-def machine():
+def machine(load_before):
     with open("/proc/cpuinfo") as info:
         model = re.search(r"model name\s*:\s*(.*)", info.read())
     with open("/proc/meminfo") as info:
@@ -20,13 +21,16 @@ def machine():
         "memory_bytes": memory,
         "kernel": platform.release(),
         "system": _os_release(),
-        "load_before": os.getloadavg()[0],
+        "load_before": load_before,
     }
 
 
-def versions(root):
+def versions(root, peal):
+    with open(peal, "rb") as program:
+        digest = hashlib.file_digest(program, "sha256").hexdigest()
     return {
-        "peal": _first_line(["git", "-C", root, "describe", "--always", "--dirty"]),
+        "source": _first_line(["git", "-c", f"safe.directory={root}", "-C", root, "describe", "--always", "--dirty"]),
+        "peal_sha256": digest,
         "swift": _match(["swift", "--version"], r"Swift version (\S+)"),
         "postgresql": _match([f"{binaries()}/postgres", "--version"], r"PostgreSQL\) (\S+)"),
         "h2load": _match(["h2load", "--version"], r"nghttp2/(\S+)"),
@@ -52,7 +56,11 @@ def _output(command):
 
 
 def _first_line(command):
-    return (_output(command).splitlines() or [None])[0]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=30, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return (done.stdout.splitlines() or [None])[0]
 
 
 def _match(command, pattern):

@@ -165,6 +165,7 @@ def thread_group_cpu(pid):
         coarse = (int(fields[11]) + int(fields[12])) / _TICK
         return max(precise / 1e9, coarse)
     except (FileNotFoundError, ProcessLookupError):
+        # It ended, and its parent has seen that or will.
         return 0.0
 
 

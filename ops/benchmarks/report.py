@@ -28,7 +28,10 @@ class Bound:
 
 @dataclasses.dataclass
 class Figure:
-    """One line of the table. `value` is None where nothing was measured; `note` then says why."""
+    """One line of the table. `value` is None where nothing was measured; `note` then says why.
+
+    What was promised and could not be compared does not hold.
+    """
 
     name: str
     value: float | None
@@ -51,11 +54,11 @@ class Figure:
     @property
     def holds(self):
         """Whether it holds; None where nothing was promised or measured."""
-        if self.value is None:
-            return None if self.bound is None else False
+        if self.value is None and self.bound:
+            return False
         if any(not met for met in self.conditions.values()):
             return False
-        return self.bound.holds(self) if self.bound else None
+        return bool(self.bound.holds(self)) if self.bound else None
 
     def as_json(self):
         return {
@@ -105,7 +108,9 @@ def print_table(figures):
             for column, (text, width_) in enumerate(zip(row, widths))
         ).rstrip())
         failed = [name for name, met in figure.conditions.items() if not met]
-        note = "; ".join(filter(None, [figure.note, *(f"not so: {name}" for name in failed)]))
+        if figure.value is not None and figure.bound and not figure.bound.holds(figure):
+            failed.append(f"{figure.bound}")
+        note = "; ".join(filter(None, [*(f"not so: {name}" for name in failed), figure.note]))
         if note:
             print(textwrap.fill(note, width, initial_indent="    ", subsequent_indent="    "))
 

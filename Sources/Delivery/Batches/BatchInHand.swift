@@ -46,6 +46,8 @@ final class BatchInHand {
     /// What `ahead` was when it was last permitted, and how much less it may be before more should be.
     private var permittedAhead: Int
     private var step: Int
+    /// The last flush had nothing to permit, and nothing was settled since: another one would have nothing either.
+    private var isDenied = false
     var results = ResultRows()
     var delays = Delays()
     /// Results and delays since the last flush was begun.
@@ -118,6 +120,7 @@ final class BatchInHand {
         remaining -= 1
         if index < wantedTo { ahead -= 1 }
         hasProgress = true
+        isDenied = false
         return true
     }
 
@@ -194,7 +197,7 @@ final class BatchInHand {
 
     /// Whether so much of what it was permitted to send is settled that a flush should permit more before it runs dry.
     var wantsWindow: Bool {
-        isLimited && wantedTo == permittedTo && (ahead == 0 || permittedAhead - ahead >= step)
+        isLimited && !isDenied && wantedTo == permittedTo && (ahead == 0 || permittedAhead - ahead >= step)
     }
 
     /// Asks the next flush for permission to send to so many more recipients. Returns how many they are.
@@ -205,6 +208,7 @@ final class BatchInHand {
             wantedTo += 1
         }
         ahead += room - left
+        isDenied = room == left
         return room - left
     }
 

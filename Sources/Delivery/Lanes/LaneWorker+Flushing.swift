@@ -144,7 +144,9 @@ extension LaneWorker {
         return FlushPlan(
             units: units,
             jobs: Array(jobs.keys),
-            commitsAsynchronously: lane == .campaign
+            // The flush that leaves nothing in hand waits for the disk, so that what looks done is done, and with it all
+            // that was committed before.
+            commitsAsynchronously: lane == .campaign && units.filter { $0.fate != .keep }.count < batches.count
                 && units.allSatisfy { unit in batches[unit.number]?.doubt == .resend },
             reasons: reasons
         )

@@ -12,7 +12,7 @@ def sizes(context):
     """Recipients and runs of each campaign."""
     if context.quick:
         return [(10_000, 3), (100_000, 2)]
-    large = [(1_000_000, 2)]
+    large = [(1_000_000, 3)]
     if context.options.five_million:
         large.append((5_000_000, 1))
     return [(10_000, 5), (100_000, 3), *large]
@@ -31,7 +31,10 @@ def measure(context):
         figures.append(Figure(
             f"campaign of {size:,}", best, "recipients/s", yardstick, "h2load req/s",
             Bound(0.9, at_least=True) if size >= 1_000_000 else None,
-            conditions={"every recipient accepted and accounted for": all(run.is_complete for run in runs)},
+            conditions={
+                "every recipient accepted and accounted for": all(run.is_complete for run in runs),
+                **({"100,000 a second": best >= 100_000} if size >= 1_000_000 else {}),
+            },
             note=_shares(runs),
             runs=[run.as_json() for run in runs] + [{"h2load_rate": run.rate, "h2load_cpu_us": run.cpu_us,
                                                      "simulator_cpu_us": run.server_cpu_us} for run in yardsticks],
@@ -51,13 +54,19 @@ def _shares(runs):
 
 def _growth(context):
     measured = {size: context.campaigns.measured(size, times) for size, times in sizes(context)}
-    small, large = min(measured), max(measured)
     costs = {size: median([run.peal_cpu_us for run in runs]) for size, runs in measured.items()}
+    large = max(costs)
+    least = min((size for size in costs if size < large), key=costs.get)
     return Figure(
-        f"CPU per recipient, {large:,} against {small:,}", costs[large], "µs", costs[small], "µs", Bound(1.15),
-        note="worker and database together; the promise reaches to 5,000,000 (--five-million)",
-        runs=[{"recipients": size, "cpu_us": cost} for size, cost in costs.items()],
+        f"CPU per recipient, {large:,} against {least:,}", costs[large], "µs", costs[least], "µs", Bound(1.15),
+        note="worker and database together, against the cheapest of the smaller ones; the promise reaches to 5,000,000 "
+             "(--five-million)",
+        runs=[{"recipients": size, "cpu_us": [run.peal_cpu_us for run in runs]} for size, runs in measured.items()],
     )
+
+
+# Shorter runs are over before the arrays of a worker have grown to their size.
+LEAST_SAMPLES = 40
 
 
 def _memory(context):
@@ -69,13 +78,15 @@ def _memory(context):
     for run in samples:
         sizes_ = [size_ for _, size_ in run]
         quarter = len(sizes_) // 4
-        if quarter:
+        if len(sizes_) >= LEAST_SAMPLES:
             growths.append(median(sizes_[-quarter:]) / median(sizes_[quarter:2 * quarter]))
-    growth = max(growths, default=None)
+    name = f"memory of the worker, campaign of {size:,}"
+    runs = [{"samples": run[:: max(1, len(run) // 200)]} for run in samples]
+    if not growths:
+        return Figure(name, peak, "MiB", runs=runs, note="peak resident; too short to say whether it is flat")
+    growth = max(growths)
     return Figure(
-        f"memory of the worker, campaign of {size:,}", peak, "MiB", bound=Bound(64, of="value"),
-        conditions={"flat (last quarter ≤ 1.1 × second)": growth is None or growth <= 1.1},
-        note="peak resident; last quarter of the run against the second: "
-             + (f"{growth:.2f} ×" if growth else "too short to say"),
-        runs=[{"samples": run[:: max(1, len(run) // 200)]} for run in samples],
+        name, peak, "MiB", bound=Bound(64, of="value"), runs=runs,
+        conditions={"flat (last quarter ≤ 1.1 × second)": growth <= 1.1},
+        note=f"peak resident; last quarter of the run against the second: {growth:.2f} ×",
     )

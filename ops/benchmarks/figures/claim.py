@@ -93,7 +93,7 @@ class Queue:
         self.session.close()
 
     def add_results(self, count):
-        """Results of today and the two days before."""
+        """Results of today."""
         self.context.progress.step(f"{count:,} result rows")
         for first in range(1, count + 1, 1_000_000):
             last = min(count, first + 999_999)

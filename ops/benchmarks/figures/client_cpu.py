@@ -34,9 +34,7 @@ def measure(context):
         "headers": [header.partition(":")[0] for header in request.headers], "client_cpus": client,
         "server_cpus": server,
     }
-    context.once("h2load rate", lambda: median([run["h2load_rate"] for run in runs]))
     peal_cpu = median([run["peal_cpu_us"] for run in runs])
-    context.once("client cpu", lambda: peal_cpu)
     server_cpu = median([run["simulator_cpu_us_under_h2load"] for run in runs])
     h2load_cpu = median([run["h2load_cpu_us"] for run in runs])
     return [

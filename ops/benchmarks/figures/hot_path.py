@@ -76,7 +76,7 @@ def instructions(context, simulator, requests, runs):
     context.progress.step(f"{requests:,} pushes under callgrind")
     program = context.once("stripped", lambda: stripped(context))
     run = Measured(
-        ["valgrind", "--tool=callgrind", f"--callgrind-out-file={context.file('callgrind.out')}", program, "http2",
+        ["valgrind", "--tool=callgrind", "--vgdb=no", f"--callgrind-out-file={context.file('callgrind.out')}", program, "http2",
          "--port", str(simulator.apns_port), "--ca", simulator.ca, "--requests", str(requests)],
         timeout=150,
     )

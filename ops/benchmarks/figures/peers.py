@@ -32,7 +32,7 @@ def measure(context):
         context.progress.step("peal's client")
         clients = [PealClient(context, simulator, context.pick(200_000, 50_000)) for _ in range(3)]
         clients.sort(key=lambda client: client.cpu_us)
-        figures = pushes(context, python, simulator, clients[1])
+        figures = pushes(context, python, simulator, clients)
     return [*figures, jobs(context, python)]
 
 
@@ -54,7 +54,8 @@ def environment():
     return python
 
 
-def pushes(context, python, simulator, peal):
+def pushes(context, python, simulator, clients):
+    peal = clients[len(clients) // 2]
     request = Request(context.benchmarks, context.directory)
     bearer = next(h.split(": ", 1)[1] for h in request.headers if h.startswith("authorization"))
     count = context.pick(5_000, 1_000)
@@ -72,7 +73,8 @@ def pushes(context, python, simulator, peal):
             conditions={"all accepted": found["accepted"] == total},
             note=f"one connection each; {total / found['seconds']:,.0f} pushes/s with {in_flight} in flight against "
                  f"{peal.rate:,.0f} of peal's client with 1,000",
-            settings={"version": version(python, name), "in_flight": in_flight, "pushes": total}, runs=[found],
+            settings={"version": version(python, name), "in_flight": in_flight, "pushes": total},
+            runs=[found] + [{"peal_cpu_us": client.cpu_us, "peal_rate": client.rate} for client in clients],
         ))
     return figures
 
@@ -100,6 +102,8 @@ def jobs(context, python):
             seconds = time.monotonic() - start
             worker_us = worker.cpu() / count * 1e6
         database_us = (context.cluster.cpu() - session.cpu() - before) / count * 1e6
+        accepted = int(session.value("SELECT count(*) FROM peal.result WHERE outcome = 1"))
+        wrong = int(session.value("SELECT count(*) FROM peal.check_accounting()"))
     context.cluster.sql("postgres", "DROP DATABASE single_jobs WITH (FORCE)")
     context.progress.step(f"{count:,} jobs through pgqueuer")
     context.cluster.sql("postgres", "CREATE DATABASE pgqueuer")
@@ -109,11 +113,14 @@ def jobs(context, python):
     context.cluster.sql("postgres", "DROP DATABASE pgqueuer WITH (FORCE)")
     return Figure(
         "single jobs per second against pgqueuer", count / seconds, "jobs/s", count / found["seconds"],
-        "jobs/s pgqueuer", conditions={"all done": found["done"] == count},
+        "jobs/s pgqueuer",
+        conditions={"all done": found["done"] == count, "every push accepted and accounted for": accepted == count and not wrong},
         note=f"peal fans out, sends and writes a result for each, its start included: worker {worker_us:.0f} + database "
              f"{database_us:.0f} µs; pgqueuer's jobs do nothing: worker {found['cpu_seconds'] / count * 1e6:.0f} + "
              f"database {found['database_cpu_us']:.0f} µs (with its enqueue)",
-        settings={"version": version(python, "pgqueuer"), "jobs": count, "batch_size": 500}, runs=[found],
+        settings={"version": version(python, "pgqueuer"), "jobs": count, "batch_size": 500},
+        runs=[found, {"peal_seconds": seconds, "peal_worker_us": worker_us, "peal_database_us": database_us,
+                      "peal_accounting": wrong}],
     )
 
 

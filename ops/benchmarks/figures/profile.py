@@ -6,18 +6,24 @@ import signal
 import subprocess
 import time
 
-from ..process import Process
+from ..process import Process, tail
 from ..report import Figure
 
 # The first part whose rule matches a sample has it. A rule: text in the thread's name, in the library's, in the
 # function's; the loop of the client is the thread that is named after its lane.
 LOOP = "peal-campaign"
 PARTS = [
-    ("HPACK and frames (libnghttp2)", "", "libnghttp2", ("",)),
+    ("parse: answers, HPACK in", "", "libnghttp2", ("",)),
+    ("parse: answers, HPACK in", LOOP, "", (
+        "SessionC7consume", "SessionC11handleBlock", "SessionC9endAnswer", "FrameReader", "AnswerBlock", "PlainBlock",
+    )),
     ("TLS (OpenSSL)", "", "libcrypto", ("",)),
     ("TLS (OpenSSL)", "", "libssl", ("",)),
     ("kernel: sockets of the client", LOOP, "[kernel", ("",)),
-    ("client: streams, answers, copies", LOOP, "", ("",)),
+    ("HPACK out and frames", LOOP, "", (
+        "SessionC4open", "HeaderTemplate", "HeaderEncoder", "HeaderTable", "SessionC8sendBody", "SessionC8copyBody",
+    )),
+    ("client: streams, pools, answers handed over", LOOP, "", ("",)),
     ("kernel: sockets of the database, wake-ups", "", "[kernel", ("",)),
     ("rows from libpq", "", "libpq", ("",)),
     ("rows from libpq", "", "", ("8Postgres0A4Rows", "10RecipientsV")),
@@ -51,12 +57,18 @@ def measure(context):
         try:
             time.sleep(1)
             if perf.popen.poll() is not None:
-                return [Figure(f"{title} by part", None, "µs", note="perf may not sample here (kernel.perf_event_paranoid)")]
+                return [Figure(f"{title} by part", None, "µs", note=f"perf ended by itself: {tail(perf.log)}")]
             run = campaigns.run(slug, size, [worker], simulator)
         finally:
             perf.stop((signal.SIGINT, signal.SIGTERM, signal.SIGKILL))
     counts = by_part(samples)
     total = sum(counts.values())
+    if not total:
+        return [Figure(f"{title} by part", None, "µs", note="perf report found no samples")]
+    if not any(part.startswith("kernel") for part in counts):
+        # Its share would be spread over the others.
+        return [Figure(f"{title} by part", None, "µs", note="perf sees nothing of the kernel here: run as root, or lower "
+                       "kernel.perf_event_paranoid")]
     cost = run.cpu_us("worker")
     return [
         Figure(f"{title} {part}", cost * count / total, "µs", runs=[{"samples": count, "of": total}],

@@ -50,6 +50,7 @@ def measure(context):
     return [Figure(
         "recovery after kill -9", recovered, "s", LEASE, "s lease", Bound(LEASE + SWEEP_INTERVAL + 2, of="value"),
         conditions={
+            "the killed worker had batches in hand": len(leased) > 0,
             "every recipient has one result": results[0] == results[1] == size,
             "the count adds up": wrong == 0,
         },

@@ -39,9 +39,10 @@ def one(context, option, milliseconds, streams, size):
         f"rate at {milliseconds} ms round trip", rate, "recipients/s", ideal, "streams ÷ latency",
         Bound(0.9, at_least=True), conditions={"every recipient accepted and accounted for": run.is_complete},
         note=f"{connections} connections of {streams} streams; between the first and the last tenth of the results; "
-             f"over the whole campaign {run.rate:,.0f}",
+             f"over the whole campaign {run.rate:,.0f}; CPU a recipient: worker {run.cpu_us('worker'):.1f} + database "
+             f"{run.cpu_us('database'):.1f} µs, polls and all",
         settings={"simulator_option": option, "streams": streams, "connections": connections},
-        runs=[run.as_json()],
+        runs=[{**run.as_json(), "steady_rate": rate}],
     )
 
 
