@@ -208,11 +208,11 @@ struct JobLoop<LoopClock: Clock> where LoopClock.Duration == Duration {
     }
 
     private func logFreeze(_ job: ClaimedJob, _ state: FreezeState, added: Int64) {
-        let metadata: LogMetadata = [
-            .jobID: .describing(job.id), .appID: .describing(job.appID), .count: .number(added),
-        ]
+        var metadata: LogMetadata = [.jobID: .describing(job.id), .appID: .describing(job.appID)]
         switch state {
-        case .more: logger.debug("part of an audience frozen", metadata)
+        case .more:
+            metadata[.count] = .number(added)
+            logger.debug("part of an audience frozen", metadata)
         case .frozen: logger.info("audience frozen", metadata)
         case .lost: logger.debug("freeze stopped: the job was paused, cancelled or taken over", metadata)
         }

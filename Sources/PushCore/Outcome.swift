@@ -134,6 +134,8 @@ package struct Verdict: Sendable, Equatable {
         case unknownReason
         /// A status that says "gone" without the provider's own words: perhaps from a proxy.
         case goneWithoutWord
+        /// No answer came in time.
+        case silence
         /// FCM's own key towards Apple or a browser maker is missing or refused.
         case thirdPartyKey
     }

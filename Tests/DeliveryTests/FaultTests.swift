@@ -228,7 +228,9 @@ import Testing
         try await withAPNs(devices: 200) { rig, _, devices in
             rig.simulator.control.add(Rule(.silence, every: 50))
             let job = try await rig.addJob("shop", devices: devices) { $0.onDoubt = onDoubt }
+            let log = try LogCapture()
             try await rig.deliver {
+                $0.logger = Logger(level: .warning, output: log.output)
                 $0.laneSettings[.campaign]?.requestTimeLimit = .milliseconds(500)
             } _: { service in
                 if onDoubt == "resend" {
@@ -242,6 +244,8 @@ import Testing
             let expected: [String: Int64] =
                 onDoubt == "resend" ? ["accepted": 200] : ["accepted": 196, "unknown:timed_out": 4]
             #expect(try await rig.outcomes(job) == expected)
+            // Warned of once, however many they are.
+            #expect(log.text.ranges(of: "does not answer messages in time").count == 1)
         }
     }
 

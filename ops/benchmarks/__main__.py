@@ -4,6 +4,7 @@ import argparse
 import os
 import signal
 import sys
+import tempfile
 import time
 import traceback
 
@@ -113,6 +114,7 @@ def parse():
     parser.add_argument("--peal", metavar="FILE", default="", help="use this peal instead of building one")
     parser.add_argument("--benchmarks", metavar="FILE", default="",
                         help="use this PealBenchmarks instead of building one")
+    parser.add_argument("--check", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     options.root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     known = [group.name for group in catalogue.GROUPS] + ["gates"]
@@ -121,6 +123,18 @@ def parse():
             parser.error(f"there is no figure '{name}'; known: {', '.join(known)}")
     if "gates" in options.names and options.names != ["gates"]:
         parser.error("gates runs alone")
+    if options.update and options.names != ["gates"]:
+        parser.error("--update is for gates")
+    if options.snapshot_seconds is not None and not 5 <= options.snapshot_seconds <= 3600:
+        parser.error("--snapshot-seconds takes 5 to 3600")
+    directory = options.directory or tempfile.gettempdir()
+    if not os.path.isdir(directory):
+        parser.error(f"--directory: there is no directory {directory}")
+    # Sockets of the server stand below it, and their names are short by nature.
+    if len(os.path.abspath(directory)) > 60:
+        parser.error(f"the path {directory} is too long for Unix sockets below it; give a shorter one by --directory")
+    if options.check:
+        sys.exit(0)
     return options
 
 

@@ -88,6 +88,9 @@ extension LaneWorker {
             loseProbe(of: batch, request: UInt32(completion.index))
         case .unanswered(let cause):
             let verdict = Verdict(unanswered: cause, mayHaveBeenProcessed: completion.mayHaveBeenProcessed)
+            if verdict.outcome == .unanswered(.timedOut) {
+                raise(.silence, reason: cause.reason, status: 0, of: dispatch.credential)
+            }
             loseProbe(of: batch, request: UInt32(completion.index))
             follow(verdict, reason: cause.reason, completion, in: batch, index)
         }
