@@ -6,7 +6,7 @@ import io
 import json
 import unittest
 
-from .figures.database_cpu import add_statistics
+from .figures.database_cpu import add_statistics, words
 from .figures.hot_path import within
 from .figures.latency import percentile
 from .report import Bound, Figure, number, print_json, print_table
@@ -26,6 +26,12 @@ class BoundTests(unittest.TestCase):
 
     def test_what_was_promised_and_not_measured_does_not_hold(self):
         self.assertIs(Figure("a", None, "ms", bound=Bound(10, of="value")).holds, False)
+
+    def test_what_has_nothing_to_be_compared_with_does_not_hold(self):
+        self.assertIs(Figure("a", 5, "µs", None, bound=Bound(0.7)).holds, False)
+
+    def test_a_group_that_could_not_be_measured_does_not_hold(self):
+        self.assertIs(Figure("a", None, "", conditions={"measured": False}).holds, False)
 
     def test_what_was_not_promised_neither_holds_nor_fails(self):
         self.assertIsNone(Figure("a", 5, "µs").holds)
@@ -61,6 +67,12 @@ class OutputTests(unittest.TestCase):
         self.assertIn("not so: flat", out.getvalue())
         self.assertIn("NO", out.getvalue())
 
+    def test_the_table_names_the_bound_that_is_not_met(self):
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            print_table([Figure("a", 9, "µs", 10, bound=Bound(0.7))])
+        self.assertIn("not so: ≤ 0.70 ×", out.getvalue())
+
     def test_numbers_keep_what_means_something(self):
         self.assertEqual([number(value) for value in (1234567, 12.34, 1.234, 0.01234, None)],
                          ["1,234,567", "12.3", "1.23", "0.0123", "–"])
@@ -78,6 +90,10 @@ class ReadingTests(unittest.TestCase):
         add_statistics(json.dumps({**entry, "application_name": "ops/bench"}), {}, seconds, calls)
         add_statistics("no JSON", {}, seconds, calls)
         self.assertEqual((dict(seconds), dict(calls)), ({"claim": 0.003}, {"claim": 1}))
+
+    def test_a_statement_without_a_file_is_called_by_its_function(self):
+        self.assertEqual(words("SELECT c.id\nFROM peal.claim_batches_call($1) AS c"), "claim_batches_call")
+        self.assertEqual(words("-- Why.\nCOMMIT"), "COMMIT")
 
     def test_percentiles_are_of_the_values_themselves(self):
         self.assertEqual([percentile([3, 1, 2, 4], share) for share in (50, 99, 100)], [3, 4, 4])
