@@ -5,7 +5,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// What is told to those who listen, and that campaigns tell nobody.
+/// What is told to those who listen, and that the batches of campaigns tell nobody.
 @Suite struct InterfaceNotifyTests {
     /// What a listener heard, as `channel payload`.
     private final class Heard: Sendable {
@@ -60,7 +60,7 @@ import Testing
         }
     }
 
-    @Test func `a campaign and a job for later tell nobody, and a thousand urgent ones tell once`() async throws {
+    @Test func `a campaign tells once, a job for later never, and a thousand urgent ones once`() async throws {
         try await withSendFixture(devices: 10) { (fixture) async throws in
             let heard = try await notifications(fixture) {
                 let job = try await fixture.insertJob(audience: #"{"all": true}"#)
@@ -75,7 +75,7 @@ import Testing
                     """
                 )
             }
-            #expect(heard.isEmpty)
+            #expect(heard == ["peal_job campaign"])
             let many = try await notifications(fixture) {
                 try await fixture.query(
                     """
@@ -105,19 +105,20 @@ import Testing
         }
     }
 
-    @Test func `an urgent job that was scheduled is told of when it is staged`() async throws {
+    @Test(arguments: [Lane.transactional, .campaign])
+    func `a job that was scheduled is told of when it is staged`(lane: Lane) async throws {
         try await withSendFixture(devices: 10) { (fixture) async throws in
             try await fixture.query(
                 """
-                INSERT INTO peal.job (app, audience, content, send_at)
-                VALUES ('shop', '{"device_ids": [1]}', '{"title": "x"}', now() + interval '1 hour')
+                INSERT INTO peal.job (app, lane, audience, content, send_at)
+                VALUES ('shop', '\(lane.name)', '{"device_ids": [1]}', '{"title": "x"}', now() + interval '1 hour')
                 """
             )
             try await fixture.query("UPDATE peal.job SET send_at = now() - interval '1 second'")
             let heard = try await notifications(fixture) {
                 _ = try await fixture.connection.query(SQLText.schedulerStageJobs, [.int32(10)])
             }
-            #expect(heard == ["peal_job transactional"])
+            #expect(heard == ["peal_job \(lane.name)"])
         }
     }
 }

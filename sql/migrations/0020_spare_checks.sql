@@ -1,4 +1,4 @@
--- Leaves out what the checks of a new job need not do: an INSERT costs half of what it did.
+-- Leaves out what the checks of a new job need not do: an INSERT costs half of what it did. And tells of campaigns too.
 
 -- Refuses a content that could not be sent, with the path of the field (SQLSTATE 22023). kind is push or call.
 CREATE OR REPLACE FUNCTION peal.check_content(kind text, content jsonb) RETURNS void
@@ -196,7 +196,7 @@ BEGIN
     NEW.state := CASE WHEN NEW.send_at > at THEN 'scheduled' ELSE 'available' END;
     -- A ttl of 0 asks the provider to keep nothing; the send itself still needs a moment to go out.
     NEW.expires_at := NEW.send_at + make_interval(secs => CASE NEW.ttl WHEN 0 THEN 30 ELSE NEW.ttl END);
-    IF NEW.state = 'available' AND NEW.lane <> 'campaign' THEN
+    IF NEW.state = 'available' THEN
         PERFORM pg_notify(CASE WHEN NEW.small_size IS NULL THEN 'peal_job' ELSE 'peal_small_job' END, NEW.lane);
     END IF;
     RETURN NEW;

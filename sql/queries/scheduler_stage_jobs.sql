@@ -1,4 +1,4 @@
--- Makes scheduled jobs available whose time has come, by the server's clock, and tells of the urgent ones.
+-- Makes scheduled jobs available whose time has come, by the server's clock, and tells of them.
 -- Parameters: $1 limit integer.
 -- Rows: one a lane among them. lane text, staged bigint: how many jobs.
 -- Index: job_due, however many jobs are scheduled for later.
@@ -15,4 +15,4 @@ WITH staged AS (
 ), counted AS (
     SELECT s.lane, count(*) AS staged FROM staged AS s GROUP BY s.lane
 )
-SELECT c.lane, c.staged, CASE WHEN c.lane <> 'campaign' THEN pg_notify('peal_job', c.lane) END AS told FROM counted AS c
+SELECT c.lane, c.staged, pg_notify('peal_job', c.lane) AS told FROM counted AS c
