@@ -18,6 +18,7 @@ def _measure(context, size):
     with context.cluster.session(campaigns.database) as session:
         session.rows("DROP TABLE IF EXISTS bare_result, bare_page")
         session.rows("CREATE TABLE bare_page (page_no bigint, ids bigint[])")
+        session.rows("ALTER TABLE bare_page ALTER COLUMN ids SET STORAGE EXTERNAL")
         session.rows("CREATE TABLE bare_result (LIKE peal.result)")
 
         def timed(name, statement):

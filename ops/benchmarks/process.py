@@ -155,17 +155,11 @@ def pin(pid, cpus):
 
 
 def thread_group_cpu(pid):
-    """CPU seconds of a process: to the nanosecond for the threads that it has, to the tick for those that ended."""
+    """CPU seconds of a process, to the nanosecond, threads that ended included; 0 when it has ended itself."""
     try:
-        fields = _stat(pid)
-        precise = 0
-        for task in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{task}/schedstat") as schedstat:
-                precise += int(schedstat.read().split()[0])
-        coarse = (int(fields[11]) + int(fields[12])) / _TICK
-        return max(precise / 1e9, coarse)
-    except (FileNotFoundError, ProcessLookupError):
-        # It ended, and its parent has seen that or will.
+        # The kernel's name for the CPU clock of another process, as clock_getcpuclockid(3) makes it.
+        return time.clock_gettime((~pid << 3) | 2)
+    except OSError:
         return 0.0
 
 

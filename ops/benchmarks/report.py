@@ -44,6 +44,8 @@ class Figure:
     note: str = ""
     runs: list = dataclasses.field(default_factory=list)
     settings: dict = dataclasses.field(default_factory=dict)
+    # The name by which ops/bench runs it, with others.
+    group: str = ""
 
     @property
     def ratio(self):
@@ -62,6 +64,7 @@ class Figure:
 
     def as_json(self):
         return {
+            "group": self.group,
             "name": self.name,
             "value": self.value,
             "unit": self.unit,
@@ -102,7 +105,11 @@ def print_table(figures):
     widths = [max(len(row[column]) for row in [heads, *rows]) for column in range(len(heads))]
     width = max(60, shutil.get_terminal_size((140, 24)).columns if sys.stdout.isatty() else 140)
     print("  ".join(text.ljust(width_) for text, width_ in zip(heads, widths)).rstrip())
+    group = None
     for figure, row in zip(figures, rows):
+        if figure.group != group:
+            group = figure.group
+            print(f"[{group}]")
         print("  ".join(
             text.rjust(width_) if column in (1, 4, 5) else text.ljust(width_)
             for column, (text, width_) in enumerate(zip(row, widths))

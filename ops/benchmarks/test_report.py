@@ -96,7 +96,8 @@ class ReadingTests(unittest.TestCase):
         self.assertEqual(words("-- Why.\nCOMMIT"), "COMMIT")
 
     def test_percentiles_are_of_the_values_themselves(self):
-        self.assertEqual([percentile([3, 1, 2, 4], share) for share in (50, 99, 100)], [3, 4, 4])
+        self.assertEqual([percentile([3, 1, 2, 4], share) for share in (50, 99, 100)], [2, 4, 4])
+        self.assertEqual(percentile(list(range(1, 101)), 99), 99)
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ def measure(context):
 def _shares(runs):
     shares = [median([run.cpu_us(what) for run in runs]) for what in ("worker", "database", "simulator")]
     cores = len(available_cpus())
-    return "CPU a recipient: worker {:.2f} + database {:.2f} + simulator {:.2f} µs, so {} cores bear {:,.0f} a second".format(
+    return "CPU a recipient: worker {:.2f} + database {:.2f} + simulator {:.2f} µs; all {} cores at full use would bear {:,.0f} a second".format(
         *shares, cores, cores / sum(shares) * 1e6
     )
 

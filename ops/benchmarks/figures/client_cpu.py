@@ -40,7 +40,7 @@ def measure(context):
     return [
         Figure(
             "client CPU per push", peal_cpu, "µs", h2load_cpu, "µs h2load", Bound(0.7), settings=settings, runs=runs,
-            note=f"pairs {ratios[0]:.2f} to {ratios[-1]:.2f}; simulator beside it "
+            note=f"the pairs' ratios {ratios[0]:.2f} to {ratios[-1]:.2f}; simulator beside it "
                  f"{median([run['simulator_cpu_us_under_peal'] for run in runs]):.2f} µs",
         ),
         Figure(

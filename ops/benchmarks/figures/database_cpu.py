@@ -30,7 +30,7 @@ def measure(context):
         "µs bare SQL", Bound(5, of="value"), settings=settings,
         conditions={"every recipient accepted and accounted for": all(run.is_complete for run in runs)},
         note=f"freeze, publish, claim, look-up, results, roll-up, background processes, and {upkeep:.2f} that autovacuum "
-             "spends on it afterwards; bare SQL: freeze {freeze_us:.2f}, read {read_us:.2f}, COPY of results {copy_us:.2f}"
+             "spends on it afterwards; the lines below are of another run, with each statement logged; bare SQL: freeze {freeze_us:.2f}, read {read_us:.2f}, COPY of results {copy_us:.2f}"
              .format(**bare),
         runs=[run.as_json() for run in runs] + [bare, {"upkeep_after_us": upkeep}],
     )]
@@ -62,9 +62,10 @@ def upkeep_after(context, size):
     slug = campaigns.app(size, simulator)
     with context.worker(campaigns.database, simulator.ca) as worker:
         campaigns.warm_up(slug)
+        context.progress.step(f"waiting until autovacuum is done with what was before, {UPKEEP_SECONDS} s")
         time.sleep(UPKEEP_SECONDS)
         campaigns.run(slug, size, [worker], simulator)
-        context.progress.step(f"what autovacuum does after a campaign to {size:,}")
+        context.progress.step(f"what autovacuum does after a campaign to {size:,}, {UPKEEP_SECONDS + IDLE_SECONDS} s")
         after = context.cluster.cpu()
         time.sleep(UPKEEP_SECONDS)
         spent = context.cluster.cpu() - after

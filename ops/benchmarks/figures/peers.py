@@ -21,7 +21,7 @@ def measure(context):
     try:
         python = environment()
     except (OSError, subprocess.SubprocessError) as error:
-        reason = f"the peers could not be installed from PyPI: {error}"
+        reason = f"the peers could not be installed into a virtual environment: {error}"
         return [
             Figure("CPU per push against aioapns", None, "µs", bound=Bound(1 / 50), note=reason),
             Figure("CPU per push against httpx", None, "µs", note=reason),

@@ -54,7 +54,7 @@ def measure(context):
             "every recipient has one result": results[0] == results[1] == size,
             "the count adds up": wrong == 0,
         },
-        note=f"until the {len(leased)} batches of the killed worker were taken up, other batches went on at once; the "
+        note=f"bound: the lease, {SWEEP_INTERVAL} s until a claim looks at old tags too, and 2 s; until the {len(leased)} batches of the killed worker were taken up, other batches went on at once; the "
              f"campaign ended {finished:.1f} s after the kill; {max(0, twice):,} of {size:,} were sent twice (in doubt)",
         settings={"recipients": size, "lease_seconds": LEASE, "sweep_interval_seconds": SWEEP_INTERVAL, "on_doubt": "resend"},
         runs=[{"recovered_seconds": recovered, "finished_seconds": finished, "leased_batches": len(leased),
