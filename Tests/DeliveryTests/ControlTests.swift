@@ -26,6 +26,42 @@ import Testing
         }
     }
 
+    @Test(arguments: ["cancel_job", "pause_job"])
+    func `promise 6: a stop takes effect within a second, also while a flush waits for the database`(
+        function: String
+    ) async throws {
+        var options = SimulatorOptions()
+        options.latencyMilliseconds = 30
+        options.apns.streamsAfterAcceptance = 50
+        try await DeliveryRig.with(options) { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app)
+            let devices = try await rig.addDevices(app, tokens: DeliveryRig.tokens(15_000))
+            let job = try await rig.addJob("shop", devices: devices) { $0.batchSize = 5_000 }
+            let worker = try await rig.startWorker()
+            #expect(await rig.simulator.ledger.waitUntilAccepted(1_000, upTo: .seconds(30)))
+            // The flush has read what becomes of the job, and waits with its counts.
+            let blocker = try await rig.hold("LOCK TABLE peal.stat_delta IN EXCLUSIVE MODE")
+            #expect(
+                try await rig.wait {
+                    try await rig.number(
+                        "SELECT count(*) FROM pg_locks WHERE NOT granted AND mode = 'RowExclusiveLock'"
+                    ) > 0
+                }
+            )
+            _ = try await rig.query("SELECT peal.\(function)($1)", [.job(job)])
+            let stopped = try await rig.number("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
+            let sinceStop = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint - \(stopped)"
+            #expect(try await rig.wait { try await rig.number(sinceStop) > 1_100 })
+            let sent = rig.simulator.ledger.totals.requests
+            await blocker.close()
+            #expect(try await rig.wait { try await rig.number("SELECT count(*) FROM peal.batch") == 0 })
+            await worker.stop()
+            #expect(rig.simulator.ledger.totals.requests == sent)
+            #expect(try await rig.accountingFaults() == 0)
+        }
+    }
+
     @Test func `promise 6: a cancelled job stops within a second, and what was on the wire is counted`() async throws {
         try await withRunningCampaign { rig, job, _ in
             _ = try await rig.query("SELECT peal.cancel_job($1)", [.job(job)])

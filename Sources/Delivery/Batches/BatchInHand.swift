@@ -54,14 +54,23 @@ final class BatchInHand {
     var hasProgress = false
     /// By this clock the lease is safely ours until then; nothing is submitted afterwards until a flush has renewed it.
     var leaseSafeUntil: ContinuousClock.Instant
+    /// Nothing is submitted afterwards until a flush has said again whether its job goes on.
+    var controlSafeUntil: ContinuousClock.Instant
     /// What the refusal of its credential makes of the rest.
     var failureReason: ReasonTable.Index = .none
     /// How long the rest waits when the batch is delayed as a whole.
     var restWait: Duration = .seconds(60)
     /// Nothing of it can go out before that: its expiry does not shorten this wait.
     var restMinimum: Duration = .zero
-    /// What was submitted was taken back, because the lease was not renewed in time.
+    /// What was submitted was taken back, because a flush did not come back in time.
     var isTakenBack = false
+
+    /// How long a job is taken to go on after the database said so: a stop takes effect within a second, also while the
+    /// database is silent.
+    static let controlPatience: Duration = .milliseconds(900)
+
+    /// Until when messages may go out.
+    var safeUntil: ContinuousClock.Instant { min(leaseSafeUntil, controlSafeUntil) }
 
     /// What is needed to send.
     struct Dispatch {
@@ -88,6 +97,7 @@ final class BatchInHand {
         self.deadline = deadline
         self.claimedAt = claimedAt
         self.leaseSafeUntil = leaseSafeUntil
+        controlSafeUntil = claimedAt + Self.controlPatience
         done = row.done
         flushedCount = row.done.setCount
         remaining = row.size - flushedCount
@@ -139,9 +149,9 @@ final class BatchInHand {
         outstanding + waiting.count + parked.count + (dispatch.map { $0.recipientOf.count - nextRequest } ?? remaining)
     }
 
-    /// Whether messages may go out: nothing stops them, and the lease is ours.
+    /// Whether messages may go out: nothing stops them, the lease is ours, and their job went on a moment ago.
     func canSend(now: ContinuousClock.Instant) -> Bool {
-        lifecycle.isSending && now < leaseSafeUntil
+        lifecycle.isSending && now < safeUntil
     }
 
     /// Whether there are requests that were never submitted.

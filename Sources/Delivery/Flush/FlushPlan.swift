@@ -54,6 +54,8 @@ struct FlushReport: Sendable {
     /// again whose lease it lost, and has it in hand under two leases then.
     var ours: Set<Int> = []
     var controls: [JobID: JobControl] = [:]
+    /// The controls were read at this moment or later.
+    var controlsReadAt: ContinuousClock.Instant
 }
 
 /// Counts of outcomes by reason, for `stat_delta`. A batch has few kinds, so a search from the last hit is enough.

@@ -18,7 +18,9 @@ struct Flusher: Sendable {
     /// Writes a plan. When it throws, nothing was written, unless the error says that the commit is uncertain.
     func write(_ plan: FlushPlan, on connection: PostgresConnection) async throws -> FlushReport {
         if plan.resultCount <= Self.statementLimit, !plan.hasDelays {
-            return try report(await connection.query(SQLText.deliverySettleBatches[lane], settlement(plan)), of: plan)
+            let startedAt = ContinuousClock.now
+            let rows = try await connection.query(SQLText.deliverySettleBatches[lane], settlement(plan))
+            return try report(rows, readAt: startedAt, of: plan)
         }
         return try await writeMany(plan, on: connection)
     }
@@ -40,7 +42,8 @@ struct Flusher: Sendable {
             do {
                 return try await connection.transaction(options) { connection in
                     for piece in pieces { try await connection.copyIn(SQLText.deliveryCopyResults, rows: piece) }
-                    let report = try report(try await connection.pipeline(last)[0], of: written)
+                    let startedAt = ContinuousClock.now
+                    let report = try report(try await connection.pipeline(last)[0], readAt: startedAt, of: written)
                     guard written.units.allSatisfy({ report.ours.contains($0.number) }) else {
                         throw LostLeases(ours: report.ours)
                     }
@@ -95,8 +98,12 @@ struct Flusher: Sendable {
         return remainder
     }
 
-    private func report(_ rows: PostgresRows, of plan: FlushPlan) throws(PostgresError) -> FlushReport {
-        var report = FlushReport()
+    private func report(
+        _ rows: PostgresRows,
+        readAt: ContinuousClock.Instant,
+        of plan: FlushPlan
+    ) throws(PostgresError) -> FlushReport {
+        var report = FlushReport(controlsReadAt: readAt)
         for row in rows.indices {
             if let part = try rows.int64OrNil(row, 0) {
                 report.ours.insert(plan.units[Int(part) - 1].number)

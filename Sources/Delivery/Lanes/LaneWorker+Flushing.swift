@@ -42,7 +42,8 @@ extension LaneWorker {
             flushFailures = 0
             flushRetryAt = nil
         } catch {
-            noteFlushFailure(error)
+            // One that was stopped with the worker is told of there.
+            if !Task.isCancelled { noteFlushFailure(error) }
         }
     }
 
@@ -85,6 +86,12 @@ extension LaneWorker {
         let report = try await writeIntoPartitions(plan, on: connection)
         pendingPlan = nil
         logFlushed(plan, startedAt: startedAt)
+        // Before the windows: what was stopped meanwhile gets none.
+        for (job, control) in report.controls { take(control, of: job) }
+        let safeUntil = report.controlsReadAt + BatchInHand.controlPatience
+        for batch in batches.values where report.controls[batch.row.job] != nil {
+            batch.controlSafeUntil = max(batch.controlSafeUntil, safeUntil)
+        }
         for unit in plan.units {
             if report.ours.contains(unit.number) {
                 flushed(unit, startedAt: startedAt)
@@ -92,7 +99,6 @@ extension LaneWorker {
                 lost(unit)
             }
         }
-        for (job, control) in report.controls { take(control, of: job) }
     }
 
     /// Writes a plan; where the day has no partition for the results, makes those of the coming days and tries once more.

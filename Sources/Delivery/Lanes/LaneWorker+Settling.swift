@@ -280,7 +280,7 @@ extension LaneWorker {
     /// What time alone brings: waits that are over, leases that were not renewed, probes that are wanted.
     private func sweep(now: ContinuousClock.Instant) {
         for batch in batches.values {
-            if now >= batch.leaseSafeUntil {
+            if now >= batch.safeUntil {
                 if batch.outstanding > 0, !batch.isTakenBack {
                     batch.isTakenBack = true
                     client.cancel(tag: batch.number)
