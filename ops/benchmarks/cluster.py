@@ -117,6 +117,18 @@ class Cluster:
         with self.session(database) as session:
             return session.rows(text)
 
+    def upkeep_cpu(self):
+        """CPU seconds of each worker of autovacuum that runs now, by its process id."""
+        found = {}
+        for pid in children(self.process.pid):
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as title:
+                    if title.read().startswith(b"postgres: autovacuum worker"):
+                        found[pid] = thread_group_cpu(pid)
+            except OSError:
+                continue
+        return found
+
     def cpu(self):
         """CPU seconds of the whole server so far, backends and background alike."""
         pid = self.process.pid
