@@ -26,6 +26,31 @@ import Testing
         }
     }
 
+    @Test func `promise 6: what waits for a stream is taken back when the database says nothing of its job`()
+        async throws
+    {
+        var options = SimulatorOptions()
+        options.apns.streamsAfterAcceptance = 1
+        try await DeliveryRig.with(options) { rig in
+            let app = try await rig.addApp("shop")
+            try await rig.addAPNs(app)
+            let devices = try await rig.addDevices(app, tokens: DeliveryRig.tokens(20))
+            rig.simulator.control.set { $0.latencyMilliseconds = 300 }
+            let job = try await rig.addJob("shop", devices: devices)
+            let blocker = try await rig.hold("LOCK TABLE peal.stat_delta IN EXCLUSIVE MODE")
+            let worker = try await rig.startWorker { $0.maximumConnectionsPerPool = 1 }
+            #expect(await rig.simulator.ledger.waitUntilAccepted(2))
+            _ = try await rig.query("SELECT peal.cancel_job($1)", [.job(job)])
+            // One after the other, three a second: in five seconds most would be out.
+            #expect(await !rig.simulator.ledger.waitUntilAccepted(10, upTo: .seconds(5)))
+            await blocker.close()
+            #expect(try await rig.waitUntilDone(job))
+            await worker.stop()
+            #expect(rig.simulator.ledger.totals.requests < 10)
+            #expect(try await rig.accountingFaults() == 0)
+        }
+    }
+
     @Test(arguments: ["cancel_job", "pause_job"])
     func `promise 6: a stop takes effect within a second, also while a flush waits for the database`(
         function: String
