@@ -86,7 +86,8 @@ def _memory(context):
     name = f"memory of the worker, campaign of {size:,}"
     runs = [{"samples": run[:: max(1, len(run) // 200)]} for run in samples]
     if not growths:
-        return Figure(name, peak, "MiB", runs=runs, note="peak resident; too short to say whether it is flat")
+        bound = Bound(64, of="value") if peak > 64 else None
+        return Figure(name, peak, "MiB", bound=bound, runs=runs, note="peak resident; too short to say whether it is flat")
     growth = max(growths)
     return Figure(
         name, peak, "MiB", bound=Bound(64, of="value"), runs=runs,
